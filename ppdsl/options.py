@@ -1,0 +1,86 @@
+"""What a layout is checked against: sizes, placement, target and limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from typing_extensions import Unpack
+
+Placement = Literal["loop", "v"]
+Target = Literal["ppdsl", "megatron", "mindspeed", "infinitrain"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How large a layout may be before it is refused.
+
+    Attributes:
+        text: Characters of a layout's text (PP403).
+        stages: Stages that may be listed (PP401).
+        depth: Groups inside one another (PP402).
+    """
+
+    text: int = 65_536
+    stages: int = 1_048_576
+    depth: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The sizes and settings that a layout is checked against. What is None is not known, and not checked.
+
+    Attributes:
+        pp: Number of pipeline ranks.
+        vpp: Virtual pipeline size, stages / pp.
+        num_layers: Decoder layers of the model.
+        mtp_num_layers: Multi-token-prediction layers of the model.
+        microbatches: Microbatches of one step, on one data-parallel rank.
+        microbatch_group_size: Microbatches that a chunk works through before the next takes its turn; pp by default.
+        schedule: Name of the schedule; by default interleaved_1f1b where vpp > 1, else 1f1b.
+        placement: ``loop`` or ``v``; None is the default (loop), or the layout's own owners.
+        target: The framework that is to read the layout.
+        features: Flags of the target that are on, as (name with dashes, value or None).
+        tied_embeddings: Whether the lm-head shares the embedding's weight; None is not known.
+        limits: How large the layout may be.
+    """
+
+    pp: int | None = None
+    vpp: int | None = None
+    num_layers: int | None = None
+    mtp_num_layers: int | None = None
+    microbatches: int | None = None
+    microbatch_group_size: int | None = None
+    schedule: str | None = None
+    placement: Placement | None = None
+    target: Target = "ppdsl"
+    features: tuple[tuple[str, str | None], ...] = ()
+    tied_embeddings: bool | None = None
+    limits: Limits = field(default_factory=Limits)
+
+    @classmethod
+    def of(cls, **sizes: Unpack[Sizes]) -> Options:
+        """Make options from sizes by name; what is None, or left out, takes its default."""
+        given = {name: value for name, value in sizes.items() if value is not None}
+        given["features"] = tuple(sizes.get("features", ()))
+        return cls(**given)  # type: ignore[arg-type]  # the names and types are those of Sizes
+
+
+class Sizes(TypedDict, total=False):
+    """The fields of ``Options`` as keyword arguments."""
+
+    pp: int | None
+    vpp: int | None
+    num_layers: int | None
+    mtp_num_layers: int | None
+    microbatches: int | None
+    microbatch_group_size: int | None
+    schedule: str | None
+    placement: Placement | None
+    target: Target
+    features: Iterable[tuple[str, str | None]]
+    tied_embeddings: bool | None
+    limits: Limits | None

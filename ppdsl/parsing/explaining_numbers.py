@@ -1,0 +1,171 @@
+"""What is wrong with a repeat, a number or an owner's rank that the parser refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ppdsl.parsing import rules
+from ppdsl.parsing.edits import Choice, Edit, Fault
+from ppdsl.parsing.suggestions import ascii_digits
+from ppdsl.source import Span
+
+if TYPE_CHECKING:
+    from lark import Token
+
+    from ppdsl.parsing.recovery import Recovery
+
+_MOST_DIGITS = 12
+UNITS = ("SYMBOLS", "CLOSE")
+"""The tokens that a repeat may follow."""
+
+
+def _start(token: Token) -> int:
+    return token.start_pos or 0
+
+
+def _end(token: Token) -> int:
+    return token.end_pos or 0
+
+
+def _type(walk: Recovery, at: int) -> str:
+    return walk.tokens[at].type if 0 <= at < len(walk.tokens) else ""
+
+
+def _first_symbol(token: Token) -> tuple[str, int]:
+    """Give the first symbol of a token of symbols, and the offset behind it."""
+    width = 2 if token[0] == "\\" else 1
+    return str(token[:width]), _start(token) + width
+
+
+def explain_repeat(walk: Recovery, at: int) -> int:
+    """Report a repeat that follows nothing repeatable, or another repeat; give the index to go on with."""
+    token = walk.tokens[at]
+    behind = walk.skip_repeats(at + 1)
+    span = Span(_start(token), _end(walk.tokens[behind - 1]))
+    if walk.last == "REPEAT":
+        first = walk.tokens[at - 1]
+        counts = [_count(part) for part in walk.tokens[at - 1 : behind] if part.type == "REPEAT"]
+        product = 1
+        for count in counts:
+            product *= count
+        choices = ()
+        if len(str(product)) <= _MOST_DIGITS and len(counts) == behind - at + 1:
+            choices = (Choice(f"multiply the counts: `*{product}`", (Edit(_start(first), span.end, f"*{product}"),)),)
+        walk.report(Fault(rules.REPEATED_REPEAT, "a repeat cannot be repeated", span, choices, help="put a group around the first repeat"))
+        return behind
+    if walk.last == "OWNER":
+        help_text: str | None = "repeat the whole stage: `(t@1|)*3`"
+        walk.report(Fault(rules.NOT_A_SYMBOL, "an owner cannot be repeated", span, help=help_text))
+        return behind
+    choices = ()
+    if _type(walk, behind) == "SYMBOLS":
+        symbol, end = _first_symbol(walk.tokens[behind])
+        choices = (Choice(f"write `{symbol}*{_count(token)}`", (Edit(span.start, end, f"{symbol}*{_count(token)}"),)),)
+    walk.report(Fault(rules.NOT_A_SYMBOL, "a repeat where a symbol must stand", span, choices))
+    return behind
+
+
+def _count(token: Token) -> int:
+    return int(token.lstrip("\\* \t\r\n,"))
+
+
+def explain_bad_count(walk: Recovery, at: int) -> int:
+    """Report a ``*`` or ``@`` without a count of 1 to 12 ASCII digits; give the index to go on with."""
+    token = walk.tokens[at]
+    behind = _behind_count(walk, at + 1)
+    span = Span(_start(token), _end(walk.tokens[behind - 1]))
+    written = walk.text[_end(token) : span.end].strip(" \t\r\n,")
+    if token.type == "STAR" and walk.last not in UNITS:
+        walk.report(Fault(rules.NOT_A_SYMBOL, "`*` where a symbol must stand", span))
+        return behind
+    what = "rank" if token.type == "AT" else "repeat count"
+    choices: tuple[Choice, ...] = ()
+    digits = (ascii_digits(written) or "").lstrip("0") or written.strip("*()")
+    if written and digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS:
+        choices = (Choice(f"write `{token[-1]}{digits}`", (Edit(span.start, span.end, f"{token[-1]}{digits}"),)),)
+    if not written:
+        message = f"{what} missing after `{token[-1]}`"
+    elif written.isascii() and written.isdigit():
+        message = f"{what} of {len(written)} digits, at most {_MOST_DIGITS} are read"
+    else:
+        message = f"{what} `{written}` is not a number in ASCII digits"
+    walk.report(Fault(rules.BAD_COUNT, message, span, choices))
+    if token.type == "AT":
+        walk.stand_in("OWNER", "@0", token)
+    return behind
+
+
+def _behind_count(walk: Recovery, at: int) -> int:
+    """Give the index behind what was meant as a count: digits of any script, a sign, another repeat, ``(3)``."""
+    if _type(walk, at) == "OPEN" and _type(walk, at + 1) == "NUMBER" and _type(walk, at + 2) == "CLOSE":
+        return walk.skip_repeats(at + 3)
+    if _type(walk, at) == "STRANGE" and walk.tokens[at] in ("-", "+") and _type(walk, at + 1) == "NUMBER":
+        at += 1
+    while _type(walk, at) in ("STAR", "REPEAT", "NUMBER") or (_type(walk, at) == "STRANGE" and ascii_digits(walk.tokens[at])):
+        at += 1
+    return at
+
+
+def explain_number(walk: Recovery, at: int) -> int:
+    """Report a number that is no repeat count; give the index to go on with."""
+    token = walk.tokens[at]
+    if walk.last in ("REPEAT", "OWNER") and token.type == "NUMBER" and _type(walk, at - 1) == walk.last:
+        return _split_number(walk, at)
+    behind = at + 1
+    while _type(walk, behind) == "NUMBER" or (_type(walk, behind) == "STRANGE" and ascii_digits(walk.tokens[behind])):
+        behind += 1
+    written = walk.text[_start(token) : _end(walk.tokens[behind - 1])]
+    if _type(walk, behind) in ("STAR", "REPEAT"):
+        return _count_first(walk, at, behind)
+    digits = ascii_digits(written)
+    choices: tuple[Choice, ...] = ()
+    if walk.last in UNITS and digits and len(digits) <= _MOST_DIGITS:
+        choices = (Choice(f"write `*{digits}`", (Edit(_start(token), _start(token) + len(written), f"*{digits}"),)),)
+    span = Span(_start(token), _start(token) + len(written))
+    walk.report(Fault(rules.NOT_A_SYMBOL, "a number where a symbol must stand", span, choices))
+    return walk.skip_repeats(behind)
+
+
+def _count_first(walk: Recovery, at: int, star: int) -> int:
+    """Report ``3*t``: the count stands before what it repeats."""
+    number, unit = walk.tokens[at], star + 1
+    span = Span(_start(number), _end(walk.tokens[star]))
+    choices: tuple[Choice, ...] = ()
+    repeat = f"*{number}"
+    if _type(walk, star) == "STAR" and number.type == "NUMBER" and len(number) <= _MOST_DIGITS:
+        if _type(walk, unit) == "SYMBOLS":
+            symbol, end = _first_symbol(walk.tokens[unit])
+            choices = (Choice(f"write `{symbol}{repeat}`", (Edit(span.start, end, symbol + repeat),)),)
+        elif _type(walk, unit) == "OPEN" and (close := _matching(walk, unit)) is not None:
+            choices = (Choice(f"put `{repeat}` behind the group", (Edit(span.start, span.end, ""), Edit(close, close, repeat))),)
+    walk.report(Fault(rules.NOT_A_SYMBOL, "a count before what it repeats", span, choices))
+    return walk.skip_repeats(star)
+
+
+def _matching(walk: Recovery, at: int) -> int | None:
+    """Give the offset behind the parenthesis that closes the one at ``at``."""
+    depth = 0
+    for token in walk.tokens[at:]:
+        depth += (token.type == "OPEN") - (token.type == "CLOSE")
+        if depth == 0:
+            return _end(token)
+    return None
+
+
+def _split_number(walk: Recovery, at: int) -> int:
+    """Report ``1,0``: a comma or a space between the digits of one number."""
+    behind = at + 1
+    while _type(walk, behind) == "NUMBER":
+        behind += 1
+    first = walk.tokens[at - 1]
+    start = _end(first) - len(first.lstrip("\\*@ \t\r\n,"))
+    end = _end(walk.tokens[behind - 1])
+    written = walk.text[start:end]
+    digits = "".join(char for char in written if char.isdigit())
+    gap = "comma" if "," in written else "space"
+    notes = (f"Megatron-LM deletes commas first and reads {digits}",) if not written.replace(",", "").strip("0123456789") else ()
+    choices: tuple[Choice, ...] = ()
+    if len(digits) <= _MOST_DIGITS:
+        choices = (Choice(f"if {digits} is meant, write its digits together", (Edit(start, end, digits),)),)
+    walk.report(Fault(rules.SPLIT_NUMBER, f"a {gap} inside a number", Span(start, end), choices, notes))
+    return walk.skip_repeats(behind)
