@@ -1,1 +1,21 @@
-"""x"""
+"""What a schedule costs, without running it: times, bubble, idle time by cause, memory, critical path."""
+
+from __future__ import annotations
+
+from ppdsl.simulation.report import IdleTime, PathStep, RankReport, SimulationReport
+from ppdsl.simulation.schema import SCHEMA
+from ppdsl.simulation.simulating import simulate
+from ppdsl.simulation.timing import Durations, StuckError, Timing, time_schedule
+
+__all__ = [
+    "SCHEMA",
+    "Durations",
+    "IdleTime",
+    "PathStep",
+    "RankReport",
+    "SimulationReport",
+    "StuckError",
+    "Timing",
+    "simulate",
+    "time_schedule",
+]

@@ -1,0 +1,24 @@
+"""What layers cost: the costs file, costs from a model's shape, and what the stages of a plan cost by them."""
+
+from __future__ import annotations
+
+from ppdsl.costs.reading import read_costs
+from ppdsl.costs.schema import SCHEMA
+from ppdsl.costs.shape import ModelShape, costs_from_shape
+from ppdsl.costs.stages import cost_stages, count_messages
+from ppdsl.costs.values import FREE, KINDS, UNIT_COSTS, Costs, LayerCosts, Link
+
+__all__ = [
+    "FREE",
+    "KINDS",
+    "SCHEMA",
+    "UNIT_COSTS",
+    "Costs",
+    "LayerCosts",
+    "Link",
+    "ModelShape",
+    "cost_stages",
+    "costs_from_shape",
+    "count_messages",
+    "read_costs",
+]

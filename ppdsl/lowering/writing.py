@@ -1,0 +1,78 @@
+"""A rank's rows: its actions, the wait for each input, and the transfers where they are issued."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ppdsl.lowering.transfers import Transfers
+    from ppdsl.lowering.wiring import Wiring
+    from ppdsl.schedules.actions import Schedule
+
+Row = tuple[int, str, int]
+"""An instruction without its buffer: stage, kind, microbatch."""
+
+_WAITS = {"F": "WAIT_F", "B": "WAIT_B", "I": "WAIT_B"}
+
+
+class _Issued:
+    """The transfers of one rank, in the order in which it issues them.
+
+    Attributes:
+        steps: The step of each, never falling; see ``Transfers``.
+        rows: The sends and receives.
+    """
+
+    __slots__ = ("rows", "steps")
+
+    def __init__(self) -> None:
+        self.steps = [0]  # and one in front, for the first to be compared with
+        self.rows: list[Row] = []
+
+
+def write_rows(schedule: Schedule, wiring: Wiring, transfers: Transfers) -> list[list[Row]]:
+    """Give each rank's rows."""
+    return [_merge(schedule, rank, wiring, issued) for rank, issued in enumerate(_share_out(schedule, transfers))]
+
+
+def _share_out(schedule: Schedule, transfers: Transfers) -> list[_Issued]:
+    """Give each rank its ends of the transfers: in their total order, and none before it can be issued."""
+    owners, stages, batches = schedule.owners, range(schedule.stages), schedule.microbatches
+    ranks = [_Issued() for _ in schedule.ranks]
+    # what the block of a message tells of its two ends; the last stage sends no activation, the first no gradient
+    sends = [(owners[stage], stage, kind) for kind in ("SEND_F", "SEND_B") for stage in stages]
+    receives = [(owners[stage + 1 - len(stages)], stage + 1, "RECV_F") for stage in stages]
+    receives += [(owners[stage - 1], stage - 1, "RECV_B") for stage in stages]
+    ends = [(ranks[sender], ranks[receiver], *send, *receive) for (sender, *send), (receiver, *receive) in zip(sends, receives, strict=True)]
+    sent_at, posted_at = transfers.sent_at, transfers.posted_at
+    for message in transfers.order:
+        block, batch = divmod(message, batches)
+        sender, receiver, stage, kind, next_stage, receive = ends[block]
+        step, last = sent_at[message], sender.steps[-1]
+        sender.steps.append(step if step > last else last)
+        sender.rows.append((stage, kind, batch))
+        step, last = posted_at[message], receiver.steps[-1]
+        receiver.steps.append(step if step > last else last)
+        receiver.rows.append((next_stage, receive, batch))
+    return ranks
+
+
+def _merge(schedule: Schedule, rank: int, wiring: Wiring, issued: _Issued) -> list[Row]:
+    """Put a rank's transfers between its actions, behind or before the waits."""
+    actions, incoming = schedule.ranks[rank], wiring.incoming
+    steps, rows, transfers = [*issued.steps[1:], 2 * len(actions)], [], issued.rows
+    done = 0
+    for at, action in enumerate(actions):
+        stage, kind, batch = action
+        while steps[done] <= 2 * at:
+            rows.append(transfers[done])
+            done += 1
+        if incoming[kind][stage] is not None:
+            rows.append((stage, _WAITS[kind], batch))
+        while steps[done] <= 2 * at + 1:
+            rows.append(transfers[done])
+            done += 1
+        rows.append(action)
+    return rows + transfers[done:]
