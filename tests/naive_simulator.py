@@ -1,4 +1,4 @@
-"""A simulator that nobody can doubt: a clock that goes on by one, whole numbers for times, and queues that are looked through at each tick."""
+"""A simulator that is easy to believe: a clock that goes on by one, whole numbers for times, queues looked through at each tick."""
 
 from __future__ import annotations
 

@@ -62,9 +62,7 @@ def schedules(draw: DrawFn) -> Schedule:
     return Schedule("random", owners, microbatches, _choose(owners, microbatches, split, random))
 
 
-def _choose(
-    owners: Sequence[int], microbatches: int, split: dict[tuple[int, int], bool], random: Random
-) -> tuple[tuple[Action, ...], ...]:
+def _choose(owners: Sequence[int], microbatches: int, split: dict[tuple[int, int], bool], random: Random) -> tuple[tuple[Action, ...], ...]:
     ranks: list[list[Action]] = [[] for _ in range(max(owners) + 1)]
     ready = [Action(0, "F", batch) for batch in range(microbatches)]
     while ready:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -97,7 +98,7 @@ def test_the_critical_path_leads_from_zero_to_the_makespan_without_a_gap(schedul
     assert path[0].start == 0
     assert path[-1].end == timing.makespan
     assert path[-1].receiver is None
-    for before, after in zip(path, path[1:], strict=False):
+    for before, after in pairwise(path):
         assert before.end == after.start
         assert after.rank == (before.rank if before.receiver is None or after.receiver is not None else before.receiver)
     for step in path:
@@ -110,9 +111,7 @@ def test_the_critical_path_leads_from_zero_to_the_makespan_without_a_gap(schedul
 
 
 @given(schedules(), st.data())
-def test_a_stage_on_the_critical_path_delays_the_end_when_it_gets_slower(
-    schedule: Schedule, data: st.DataObject
-) -> None:
+def test_a_stage_on_the_critical_path_delays_the_end_when_it_gets_slower(schedule: Schedule, data: st.DataObject) -> None:
     durations = data.draw(all_durations(schedule.stages, st.sampled_from([1.0, 2.0, 3.0])))
     timing = time_schedule(schedule, durations)
     path = find_critical_path(schedule, timing, durations, Producers(schedule, timing))

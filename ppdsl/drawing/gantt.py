@@ -1,81 +1,140 @@
-"""A timed schedule in a terminal: one row a rank, one column a slice of time."""
+"""A timed schedule in a terminal: one row a rank, one column a slice of time. All in ASCII, so that every terminal shows it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ppdsl.drawing.axes import choose_ticks, say_time
+from ppdsl.drawing.colors import KINDS, NAMES
+from ppdsl.drawing.shares import share_columns
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ppdsl.schedules.actions import Action, Schedule
-    from ppdsl.simulation.timing import Timing
+    from ppdsl.schedules.timing import Timing
 
-IDLE = "·"
-_ANSI = {"F": "\x1b[44;97m", "B": "\x1b[43;30m", "I": "\x1b[41;97m", "W": "\x1b[42;30m"}
+    Cell = tuple[str, str]  # a character, and the letter whose colour it has or nothing
+
+IDLE = "."
+# black on the 256 colours nearest to those of the other pictures
+_FILLS = {"F": 111, "f": 68, "B": 215, "b": 172, "I": 210, "i": 167, "W": 222, "w": 178}
 _RESET = "\x1b[0m"
 _FEWEST_COLUMNS = 10
+_COLUMNS_FOR_A_TICK = 9
+_ENOUGH = 0.9
+_HALF = 0.5 - 1e-9
 
 
 def draw_gantt(schedule: Schedule, timing: Timing, width: int, *, color: bool = False, most_ranks: int = 64) -> str:
     """Draw a timed schedule as text.
 
-    Each column is filled with the kind of work that takes the most of its time: F, B, I or W; where there is room, an action shows its
-    microbatch behind the letter. A dot is idle time.
+    A rank's actions are written as a letter and the microbatch where they have room for it; the blanks behind belong to the action. Where
+    most have not, each column shows the kind of work that takes the most of its time. A rank's chunks are written in upper and lower case
+    in turn. A dot is idle time.
 
     Args:
         schedule: The actions of each rank.
-        timing: When they happen.
+        timing: When they happen, in ms.
         width: Columns to fill, the ranks' names included.
         color: Whether to paint the kinds with ANSI colours.
         most_ranks: How many ranks are drawn; of the others a line tells the number.
     """
     label = len(f"rank {schedule.pp - 1}") + 1
     columns = max(width - label, _FEWEST_COLUMNS)
-    total = timing.makespan
+    scale = columns / timing.makespan if timing.makespan else 0.0
+    chunks = [schedule.stages_of(rank) for rank in range(schedule.pp)]
     lines = []
+    named = False
     for rank in range(min(schedule.pp, most_ranks)):
-        row = _draw_row(schedule.ranks[rank], timing.starts[rank], timing.ends[rank], columns, total)
-        lines.append(f"{f'rank {rank}':<{label}}" + (_paint(row) if color else "".join(char for char, _ in row)))
+        letters = {(stage, kind): kind.lower() if number % 2 else kind for number, stage in enumerate(chunks[rank]) for kind in KINDS}
+        work = (schedule.ranks[rank], timing.starts[rank], timing.ends[rank])
+        row = _name_actions(work, letters, columns, scale)
+        named = named or row is not None
+        lines.append(f"{f'rank {rank}':<{label}}" + _write(row or _weigh_columns(work, letters, columns, scale), color=color))
     if schedule.pp > most_ranks:
-        lines.append(f"… {schedule.pp - most_ranks} more ranks")
-    left, right = "0", f"{total:.4g} ms"
-    lines.append(" " * label + left + right.rjust(columns - len(left)))
+        more = schedule.pp - most_ranks
+        lines.append(f"and {more} more rank{'s' if more > 1 else ''}")
+    lines.append(" " * label + _draw_axis(timing.makespan, columns))
+    kinds = {kind for actions in schedule.ranks for _, kind, _ in actions}
+    lines += _wrap(_legend(kinds, named=named, chunks=max(map(len, chunks), default=0)), max(width, label + columns), color=color)
     return "\n".join(lines)
 
 
-def _draw_row(actions: Sequence[Action], starts: Sequence[float], ends: Sequence[float], columns: int, total: float) -> list[tuple[str, str]]:
-    """Give each column's character and the kind that fills it, or a blank kind."""
-    shares: list[dict[int, float]] = [{} for _ in range(columns)]
-    scale = columns / total if total else 0.0
-    for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        first, last = start * scale, end * scale
-        for column in range(int(first), min(int(last) + 1, columns)):
-            share = min(last, column + 1) - max(first, column)
-            if share > 0:
-                shares[column][number] = share
-    filled = [max(share, key=lambda number: share[number]) if sum(share.values()) >= 0.5 else None for share in shares]  # noqa: PLR2004 -- half
-    row = []
-    at = 0
-    while at < columns:
-        number, behind = filled[at], at
-        while behind < columns and filled[behind] == number:
-            behind += 1
-        if number is None:
-            row += [(IDLE, "")] * (behind - at)
+def _name_actions(
+    work: tuple[Sequence[Action], Sequence[float], Sequence[float]], letters: dict[tuple[int, str], str], columns: int, scale: float
+) -> list[Cell] | None:
+    """Write each action with its microbatch, or give None if those with room for that take less than nine tenths of the rank's busy time."""
+    row: list[Cell] = [(IDLE, "")] * columns
+    busy = fitting = 0.0
+    for (stage, kind, batch), start, end in zip(*work, strict=True):
+        first, behind = int(start * scale + 0.5), int(end * scale + 0.5)
+        letter = letters[stage, kind]
+        text = f"{letter}{batch}"
+        busy += end - start
+        if len(text) <= behind - first:
+            fitting += end - start
         else:
-            _, kind, batch = actions[number]
-            text = f"{kind}{batch}"
-            text = text if len(text) < behind - at else kind
-            row += [(char, kind) for char in text.ljust(behind - at, kind if len(text) == 1 else " ")]
-        at = behind
+            text = letter
+        row[first:behind] = [(char, letter) for char in text.ljust(behind - first)[: behind - first]]
+    return row if busy and fitting >= _ENOUGH * busy else None
+
+
+def _weigh_columns(
+    work: tuple[Sequence[Action], Sequence[float], Sequence[float]], letters: dict[tuple[int, str], str], columns: int, scale: float
+) -> list[Cell]:
+    """Fill each column with the kind that takes the most of its time, in the case of the chunks that take the most of that."""
+    actions, starts, ends = work
+    row: list[Cell] = []
+    for shares in share_columns((letters[stage, kind] for stage, kind, _ in actions), starts, ends, columns, scale):
+        kinds: dict[str, float] = {}
+        for letter, share in shares.items():
+            kinds[letter.upper()] = round(kinds.get(letter.upper(), 0.0) + share, 9)
+        if sum(kinds.values()) < _HALF:
+            row.append((IDLE, ""))
+        else:
+            kind = max(kinds, key=lambda kind: kinds[kind])
+            letter = max((letter for letter in shares if letter.upper() == kind), key=lambda letter: round(shares[letter], 9))
+            row.append((letter, letter))
     return row
 
 
-def _paint(row: list[tuple[str, str]]) -> str:
+def _draw_axis(total: float, columns: int) -> str:
+    """Write times where they are, from left to right, and the last one at the end."""
+    end = f"{say_time(total)} ms"
+    line = ""
+    for time in choose_ticks(total, columns // _COLUMNS_FOR_A_TICK):
+        text, column = say_time(time), int(time / total * columns + 0.5) if total else 0
+        if column >= len(line) and column + len(text) + 2 <= columns - len(end):
+            line = line.ljust(column) + text
+    return line + end.rjust(columns - len(line))
+
+
+def _legend(kinds: Iterable[str], *, named: bool, chunks: int) -> Iterator[list[Cell]]:
+    for kind in sorted(kinds, key=KINDS.index):
+        yield [(kind, kind), *((char, "") for char in f" {NAMES[kind]}")]
+    for text in (f"{IDLE} idle", "number: microbatch" * named, "lower case: every second chunk" * (chunks > 1)):
+        if text:
+            yield [(char, "") for char in text]
+
+
+def _wrap(parts: Iterable[list[Cell]], width: int, *, color: bool) -> list[str]:
+    lines: list[list[Cell]] = []
+    for part in parts:
+        if lines and len(lines[-1]) + 3 + len(part) <= width:
+            lines[-1] += [(" ", "")] * 3 + part
+        else:
+            lines.append(part)
+    return [_write(line, color=color) for line in lines]
+
+
+def _write(row: Sequence[Cell], *, color: bool) -> str:
+    if not color:
+        return "".join(char for char, _ in row)
     parts, before = [], ""
-    for char, kind in row:
-        if kind != before:
-            parts.append((_RESET if before else "") + _ANSI.get(kind, ""))
-            before = kind
+    for char, letter in row:
+        if letter != before:
+            parts.append((_RESET if before else "") + (f"\x1b[38;5;16;48;5;{_FILLS[letter]}m" if letter else ""))
+            before = letter
         parts.append(char)
     return "".join(parts) + (_RESET if before else "")

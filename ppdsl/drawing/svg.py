@@ -4,84 +4,139 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ppdsl.drawing.colors import KINDS, NAMES, color_of
+from ppdsl.drawing.axes import choose_ticks, say_time
+from ppdsl.drawing.colors import INK, KINDS, NAMES, color_of
+from ppdsl.drawing.shares import share_columns
+from ppdsl.rendering.characters import cells, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ppdsl.schedules.actions import Schedule
-    from ppdsl.simulation.timing import Timing
+    from ppdsl.schedules.timing import Timing
 
-_LEFT, _TOP, _ROW, _GAP, _WIDTH = 64, 34, 22, 4, 1180
-_SMALL_ROW, _MANY_RANKS = 12, 24
-_ROOM_FOR_TEXT = 13
-_TICKS = 8
+_LEFT, _TOP, _WIDTH, _RIGHT, _BOTTOM = 64, 56, 1180, 16, 30
+_PLOT = _WIDTH - _LEFT - _RIGHT
+_ROW, _GAP, _SMALL_ROW, _SMALL_GAP, _MANY_RANKS = 22, 4, 11, 2, 24
+_DIGIT, _MARGIN = 6.2, 3.0
+_LONGEST_TITLE = 170
+_MOST_SHADES = 6
 
-_STYLE = """
-text{font:11px system-ui,sans-serif;fill:#1f2328}
-.n{fill:#16181c;font-size:10px;text-anchor:middle}
-.t{text-anchor:middle;fill:#57606a}
-.r{fill:#eaeef2}
-.b{fill:#fff}
-@media(prefers-color-scheme:dark){text{fill:#e6edf3}.t{fill:#9198a1}.r{fill:#262c36}.b{fill:#0d1117}.n{fill:#0d1117}}
+_MOST_BARS = 20_000
+"""Above it, and where they would be too thin in a row, shares of the time are drawn in place of actions, so that a file stays below 2 MB."""
+_THINNEST = 1.5
+_COLUMNS = 550
+
+_STYLE = f"""
+text{{font:11px system-ui,sans-serif;fill:#1f2328}}
+.page{{fill:#fff}}.lane{{fill:#eaeef2}}.dim{{fill:#59636e}}.on{{fill:{INK};font-size:10px;text-anchor:middle}}
+@media(prefers-color-scheme:dark){{text{{fill:#e6edf3}}.page{{fill:#0d1117}}.lane{{fill:#262c36}}.dim{{fill:#9198a1}}.on{{fill:{INK}}}}}
 """
 
 
 def draw_svg(schedule: Schedule, timing: Timing, title: str) -> str:
-    """Draw a timed schedule as SVG.
+    """Draw a timed schedule as SVG. An action shows its microbatch where there is room, and all about itself as a tool tip.
 
     Args:
         schedule: The actions of each rank.
         timing: When they happen, in ms.
         title: What stands above; it is escaped.
     """
-    row = _ROW if schedule.pp <= _MANY_RANKS else _SMALL_ROW
-    height = _TOP + schedule.pp * (row + _GAP) + 30
-    scale = (_WIDTH - _LEFT - 16) / timing.makespan if timing.makespan else 0.0
+    row, gap = (_ROW, _GAP) if schedule.pp <= _MANY_RANKS else (_SMALL_ROW, _SMALL_GAP)
+    height = _TOP + schedule.pp * (row + gap) + _BOTTOM
+    heading = cells(visible(title))
+    short = "".join(heading[:_LONGEST_TITLE]) + "…" * (len(heading) > _LONGEST_TITLE)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" role="img">',
-        f"<title>{escape(title)}</title><style>{_STYLE}</style>",
-        f'<rect class="b" width="{_WIDTH}" height="{height}"/>',
-        f'<text x="{_LEFT}" y="20">{escape(title)}</text>',
+        f"<title>{escape(title)}</title><style>{_STYLE}{''.join(_fills(schedule))}</style>",
+        f'<rect class="page" width="{_WIDTH}" height="{height}"/>',
+        f'<text x="8" y="20">{escape(short)}</text>',
         *_legend(schedule),
     ]
-    for rank in range(schedule.pp):
-        top = _TOP + rank * (row + _GAP)
-        parts.append(f'<text x="8" y="{top + row / 2 + 4:g}">rank {rank}</text>')
-        parts.append(f'<rect class="r" x="{_LEFT}" y="{top}" width="{timing.makespan * scale:.2f}" height="{row}"/>')
-        parts += _bars(schedule, timing, rank, (top, row, scale))
-    parts += _axis(timing.makespan, scale, height)
+    scale = _PLOT / timing.makespan if timing.makespan else 0.0
+    many = sum(map(len, schedule.ranks)) > _MOST_BARS
+    for rank, actions in enumerate(schedule.ranks):
+        top = _TOP + rank * (row + gap)
+        parts.append(f'<text class="dim" x="8" y="{top + row / 2 + 4:g}">rank {rank}</text>')
+        parts.append(f'<g transform="translate({_LEFT} {top})"><rect class="lane" width="{_PLOT}" height="{row}"/>')
+        draw = _areas if many or len(actions) * _THINNEST > _PLOT else _bars
+        parts += draw(schedule, timing, rank, row, scale)
+        parts.append("</g>")
+    parts += _axis(timing.makespan, scale, height - _BOTTOM + 16)
     return "\n".join([*parts, "</svg>", ""])
 
 
 def escape(text: str) -> str:
-    """Write a text so that XML and HTML show it as it is; what they cannot hold is replaced."""
-    kept = "".join(char if char.isprintable() or char == "\n" else "\ufffd" for char in text)
-    return kept.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+    """Write a text so that XML and HTML show it as it is, with what cannot be seen spelled out."""
+    return visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;").replace("'", "&#39;")
+
+
+def _used_kinds(schedule: Schedule) -> list[str]:
+    used = {kind for actions in schedule.ranks for _, kind, _ in actions}
+    return [kind for kind in KINDS if kind in used]
+
+
+def _fills(schedule: Schedule) -> Iterator[str]:
+    """Give a class for each colour in use: ``F0-2`` is the forward of the first chunk of two."""
+    for chunks in sorted({len(schedule.stages_of(rank)) for rank in range(schedule.pp)} | {1}):
+        for kind in _used_kinds(schedule):
+            yield from (f".{kind}{chunk}-{chunks}{{fill:{color_of(kind, chunk, chunks)}}}" for chunk in range(chunks))
 
 
 def _legend(schedule: Schedule) -> Iterator[str]:
-    used = {kind for actions in schedule.ranks for _, kind, _ in actions}
-    x = _WIDTH - 16
-    for kind in reversed([kind for kind in KINDS if kind in used]):
-        x -= 24 + 6 * len(NAMES[kind])
-        yield f'<rect x="{x}" y="11" width="11" height="11" rx="2" fill="{color_of(kind, 0, 1)}"/><text x="{x + 15}" y="20">{NAMES[kind]}</text>'
+    most = max((len(schedule.stages_of(rank)) for rank in range(schedule.pp)), default=1)
+    shades, x = min(max(most, 1), _MOST_SHADES), 8.0
+    for kind in _used_kinds(schedule):
+        for shade in range(shades):
+            yield f'<rect x="{x:g}" y="33" width="11" height="11" fill="{color_of(kind, shade, shades)}"/>'
+            x += 11
+        yield f'<text class="dim" x="{x + 5:g}" y="42">{NAMES[kind]}</text>'
+        x += 22 + len(NAMES[kind]) * _DIGIT
+    if shades > 1:
+        yield f'<text class="dim" x="{x:g}" y="42">light to dark: first to last chunk of a rank</text>'
 
 
-def _bars(schedule: Schedule, timing: Timing, rank: int, place: tuple[float, float, float]) -> Iterator[str]:
-    top, row, scale = place
-    chunks = {stage: number for number, stage in enumerate(schedule.stages_of(rank))}
+def _bars(schedule: Schedule, timing: Timing, rank: int, row: int, scale: float) -> Iterator[str]:
+    stages = schedule.stages_of(rank)
+    chunks = {stage: f"{number}-{len(stages)}" for number, stage in enumerate(stages)}
+    room = len(str(schedule.microbatches - 1)) * _DIGIT + _MARGIN  # for any microbatch, so that either all of a stage's actions have one or none
     for action, start, end in zip(schedule.ranks[rank], timing.starts[rank], timing.ends[rank], strict=True):
         stage, kind, batch = action
-        x, wide = _LEFT + start * scale, (end - start) * scale
-        fill = color_of(kind, chunks[stage], len(chunks))
-        tip = f"<title>{action}: {start:.4g} to {end:.4g} ms</title>"
-        yield f'<rect x="{x:.2f}" y="{top}" width="{max(wide - 0.6, 0.2):.2f}" height="{row}" rx="1.5" fill="{fill}">{tip}</rect>'
-        if wide > _ROOM_FOR_TEXT and row == _ROW:
-            yield f'<text class="n" x="{x + wide / 2:.2f}" y="{top + row / 2 + 4:g}">{batch}</text>'
+        x, wide = start * scale, (end - start) * scale
+        shown = max(wide - 0.6, 0.3) if wide > _THINNEST else max(wide, 0.3)
+        tip = f"<title>{action}: {say_time(start)} to {say_time(end)} ms</title>"
+        yield f'<rect class="{kind}{chunks[stage]}" x="{x:.5g}" width="{shown:.3g}" height="{row}">{tip}</rect>'
+        if wide > room and row == _ROW:
+            yield f'<text class="on" x="{x + shown / 2:.5g}" y="{row / 2 + 3.5:g}">{batch}</text>'
 
 
-def _axis(total: float, scale: float, height: float) -> Iterator[str]:
-    for tick in range(_TICKS + 1):
-        time = total * tick / _TICKS
-        yield f'<text class="t" x="{_LEFT + time * scale:.1f}" y="{height - 12}">{time:.4g}{" ms" if tick == _TICKS else ""}</text>'
+def _areas(schedule: Schedule, timing: Timing, rank: int, row: int, scale: float) -> Iterator[str]:
+    """Draw the shares of time that the kinds of work take, one upon the other; each lies in front of those above it."""
+    actions, kinds = schedule.ranks[rank], _used_kinds(schedule)
+    starts, ends = timing.starts[rank], timing.ends[rank]
+    shares = share_columns((kind for _, kind, _ in actions), starts, ends, _COLUMNS, scale * _COLUMNS / _PLOT)
+    busy = sum(end - start for start, end in zip(starts, ends, strict=True)) / timing.makespan if timing.makespan else 0.0
+    yield f"<title>rank {rank}: {len(actions)} actions, busy {busy:.1%} of the time; the height is the share of time</title>"
+    for count in range(len(kinds), 0, -1):
+        heights = [min(sum(share.get(kind, 0.0) for kind in kinds[:count]), 1.0) * row for share in shares]
+        yield f'<path class="{kinds[count - 1]}0-1" d="{_outline(heights, row)}"/>'
+
+
+def _outline(heights: Sequence[float], row: int) -> str:
+    """Write the outline of columns that stand on the bottom of a row; equal ones are one step."""
+    wide = _PLOT / len(heights)
+    steps, level = [f"M0 {row}"], 0.0
+    for column, height in enumerate([*heights, 0.0]):
+        if round(height, 1) != level:
+            level = round(height, 1)
+            steps.append(f"H{column * wide:.5g}V{row - level:.3g}")
+    return "".join(steps) + "z"
+
+
+def _axis(total: float, scale: float, y: float) -> Iterator[str]:
+    end = f"{say_time(total)} ms"
+    for tick in choose_ticks(total, 12):
+        x, text = _LEFT + tick * scale, say_time(tick)
+        if x + len(text) * _DIGIT / 2 + 10 < _WIDTH - _RIGHT - len(end) * _DIGIT:
+            yield f'<text class="dim" text-anchor="middle" x="{x:.5g}" y="{y:g}">{text}</text>'
+    yield f'<text class="dim" text-anchor="end" x="{_WIDTH - _RIGHT}" y="{y:g}">{end}</text>'

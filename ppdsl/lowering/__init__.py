@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+import gc
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ppdsl.lowering.completing import complete
+from ppdsl.lowering.listing import read_program_csv, write_program_csv
 from ppdsl.lowering.program import Instruction, Program, peak_in_flight, read_instruction
 from ppdsl.lowering.transfers import order_transfers
 from ppdsl.lowering.wiring import Wiring
 from ppdsl.lowering.writing import write_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ppdsl.schedules.actions import Schedule
 
-__all__ = ["Instruction", "Program", "lower", "peak_in_flight", "read_instruction"]
+__all__ = ["Instruction", "Program", "lower", "peak_in_flight", "read_instruction", "read_program_csv", "write_program_csv"]
 
 
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep the cyclic garbage collector from looking through millions of new tuples again and again; none is in a cycle."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@_no_collection()
 def lower(schedule: Schedule, depth: int = 1) -> Program:
     """Write out every send, receive and wait of a schedule.
 
@@ -32,4 +50,4 @@ def lower(schedule: Schedule, depth: int = 1) -> Program:
     wiring = Wiring(schedule)
     transfers = order_transfers(schedule, wiring, depth)
     rows = write_rows(schedule, wiring, transfers)
-    return complete(schedule.name, schedule.owners, schedule.microbatches, depth, rows)
+    return complete(schedule, depth, rows)

@@ -5,25 +5,33 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from ppdsl.lowering.program import REDUCE, SENDS, Instruction, Program, make_instruction
+from ppdsl.lowering.program import COMPUTE, RECEIVES, REDUCE, SENDS, Instruction, Program, make_instruction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ppdsl.lowering.writing import Row
+    from ppdsl.schedules.actions import Schedule
 
 
-def complete(name: str, owners: tuple[int, ...], microbatches: int, depth: int, rows: Iterable[Iterable[Row]]) -> Program:
-    """Make a program of each rank's rows; the other arguments are the program's own.
+def complete(schedule: Schedule, depth: int, rows: Iterable[Iterable[Row]], *, reduces: bool = True) -> Program:
+    """Make a program of each rank's rows.
 
-    A stage's gradients are reduced behind its last backward and the sends that follow it, since other ranks wait for those; rows that
-    have reductions already keep them.
+    Args:
+        schedule: Whose program it is.
+        depth: How many actions ahead of its use a receive is posted.
+        rows: The rows.
+        reduces: Whether to add where each stage's gradients are reduced: behind its last backward and the sends that follow it, since
+            other ranks wait for those.
     """
-    ranks = [_Rank(owners, microbatches, rank, rank_rows) for rank, rank_rows in enumerate(rows)]
+    ranks = []
+    for number, rank_rows in enumerate(rows):
+        ranks.append(_Rank(schedule.owners, schedule.microbatches, number))
+        ranks[-1].write(rank_rows, reduces=reduces)
     return Program(
-        schedule=name,
-        owners=owners,
-        microbatches=microbatches,
+        schedule=schedule.name,
+        owners=schedule.owners,
+        microbatches=schedule.microbatches,
         depth=depth,
         ranks=tuple(tuple(rank.instructions) for rank in ranks),
         forward_slots=tuple(rank.activations.size for rank in ranks),
@@ -34,34 +42,25 @@ def complete(name: str, owners: tuple[int, ...], microbatches: int, depth: int, 
 
 
 class _Pool:
-    """Receive buffers of one kind.
+    """Receive buffers of one kind; each receive is given the lowest that is free when it is posted.
 
     Attributes:
         size: How many there are.
+        free: A heap of those that hold nothing.
+        held: The buffer of each cell (stage and microbatch) that has one.
     """
 
-    __slots__ = ("_free", "_held", "size")
+    __slots__ = ("free", "held", "size")
 
     def __init__(self) -> None:
         self.size = 0
-        self._free: list[int] = []
-        self._held: dict[int, int] = {}
+        self.free: list[int] = []
+        self.held: dict[int, int] = {}
 
-    def take(self, cell: int) -> int:
-        """Give a buffer to what a cell (stage and microbatch) receives: the lowest that is free."""
-        if self._free:
-            slot = heappop(self._free)
-        else:
-            slot = self.size
-            self.size += 1
-        self._held[cell] = slot
-        return slot
-
-    def release(self, cell: int) -> None:
-        """Free a cell's buffer, if it has one."""
-        slot = self._held.pop(cell, None)
-        if slot is not None:
-            heappush(self._free, slot)
+    def grow(self) -> int:
+        """Give a buffer that was not there before."""
+        self.size += 1
+        return self.size - 1
 
 
 class _Rank:
@@ -75,7 +74,7 @@ class _Rank:
         send_slots: The most outputs made that are still to be sent.
     """
 
-    def __init__(self, owners: Sequence[int], batches: int, rank: int, rows: Iterable[Row]) -> None:
+    def __init__(self, owners: Sequence[int], batches: int, rank: int) -> None:
         self.instructions: list[Instruction] = []
         self.activations = _Pool()
         self.gradients = _Pool()
@@ -85,61 +84,54 @@ class _Rank:
         self._returns = [one == rank != other for one, other in zip(owners, [rank, *owners[:-1]], strict=True)]
         self._backwards_left = [batches] * len(owners)
         self._complete: list[int] = []
-        self._write(rows)
 
-    def _write(self, rows: Iterable[Row]) -> None:
-        handlers = {
-            "F": self._forward,
-            "B": self._backward,
-            "I": self._input_gradient,
-            "W": self._weight_gradient,
-            "RECV_F": self.activations.take,
-            "RECV_B": self.gradients.take,
-            "SEND_F": self._send,
-            "SEND_B": self._send,
-        }
+    def write(self, rows: Iterable[Row], *, reduces: bool) -> None:
+        """Write all rows; see ``complete``."""
         batches, write = self._batches, self.instructions.append
+        pools = {"RECV_F": self.activations, "RECV_B": self.gradients}
         for stage, kind, batch in rows:
-            if self._complete and kind not in SENDS:
-                self._reduce()
-            handle = handlers.get(kind)
-            slot = -1 if handle is None else handle(stage * batches + batch)
+            slot = -1
+            if kind in SENDS:
+                self._unsent -= 1
+            else:
+                if self._complete:
+                    self._reduce(reduces=reduces)
+                if kind in COMPUTE:
+                    self._compute(stage, kind, stage * batches + batch)
+                elif kind in RECEIVES:
+                    pool = pools[kind]
+                    slot = heappop(pool.free) if pool.free else pool.grow()
+                    pool.held[stage * batches + batch] = slot
             write(make_instruction((stage, kind, batch, slot)))
-        self._reduce()
+        self._reduce(reduces=reduces)
 
-    def _forward(self, cell: int) -> int:
-        self._flying += 1
-        self.in_flight = max(self.in_flight, self._flying)
-        self._make(leaves=self._leaves[cell // self._batches])
-        return -1
+    def _compute(self, stage: int, kind: str, cell: int) -> None:
+        """Count what an action makes and frees."""
+        if kind == "F":
+            self._flying += 1
+            self.in_flight = max(self.in_flight, self._flying)
+            if self._leaves[stage]:
+                self._make()
+            return
+        if kind != "W":
+            self._flying -= 1
+            if self._returns[stage]:
+                self._make()
+            if cell in self.gradients.held:
+                heappush(self.gradients.free, self.gradients.held.pop(cell))
+        if kind != "I":
+            if cell in self.activations.held:
+                heappush(self.activations.free, self.activations.held.pop(cell))
+            self._backwards_left[stage] -= 1
+            if not self._backwards_left[stage]:
+                self._complete.append(stage)
 
-    def _input_gradient(self, cell: int) -> int:
-        self._flying -= 1
-        self.gradients.release(cell)
-        self._make(leaves=self._returns[cell // self._batches])
-        return -1
+    def _make(self) -> None:
+        """Count an output that is to be sent."""
+        self._unsent += 1
+        self.send_slots = max(self.send_slots, self._unsent)
 
-    def _weight_gradient(self, cell: int) -> int:
-        self.activations.release(cell)
-        stage = cell // self._batches
-        self._backwards_left[stage] -= 1
-        if not self._backwards_left[stage]:
-            self._complete.append(stage)
-        return -1
-
-    def _backward(self, cell: int) -> int:
-        self._input_gradient(cell)
-        return self._weight_gradient(cell)
-
-    def _make(self, *, leaves: bool) -> None:
-        if leaves:
-            self._unsent += 1
-            self.send_slots = max(self.send_slots, self._unsent)
-
-    def _send(self, _cell: int) -> int:
-        self._unsent -= 1
-        return -1
-
-    def _reduce(self) -> None:
-        self.instructions += [Instruction(stage, REDUCE, -1) for stage in self._complete]
+    def _reduce(self, *, reduces: bool) -> None:
+        if reduces:
+            self.instructions += [Instruction(stage, REDUCE, -1) for stage in self._complete]
         self._complete.clear()

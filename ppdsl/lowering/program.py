@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from ppdsl.schedules.actions import KINDS
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ppdsl.schedules.actions import Schedule
 
-COMPUTE = ("F", "B", "I", "W")
-SENDS = ("SEND_F", "SEND_B")
-RECEIVES = ("RECV_F", "RECV_B")
-WAITS = ("WAIT_F", "WAIT_B")
+COMPUTE = KINDS
+SENDS = frozenset({"SEND_F", "SEND_B"})
+RECEIVES = frozenset({"RECV_F", "RECV_B"})
+WAITS = frozenset({"WAIT_F", "WAIT_B"})
 REDUCE = "REDUCE_GRAD"
 
 _INSTRUCTION = re.compile(

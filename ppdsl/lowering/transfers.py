@@ -117,8 +117,8 @@ class _Rendezvous:
             if sent < 0 or posted < 0:
                 break
             at += 1
-            ready = sent if sent > posted else posted
-            self.came[message] = time = ready if ready > time else time
+            time = max(time, sent, posted)
+            self.came[message] = time
             self.settled.append(message)
             if self._needed[channel.receiver] == message:
                 self._needed[channel.receiver] = -1
@@ -138,7 +138,7 @@ class _Rendezvous:
                 if arrival < 0:
                     self._needed[rank], self._position[rank], self._clock[rank] = need, at, clock
                     return
-                clock = clock if clock > arrival else arrival
+                clock = max(clock, arrival)
             if depth and uses[self._next[rank]] <= at + depth:
                 self.post(rank, clock, 2 * at + 1, at + depth)
             clock += _UNITS[kind]

@@ -8,6 +8,7 @@ microbatches.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -62,8 +63,8 @@ class Wiring:
         self.needs = {"F": [first - batches for first in firsts], "B": needed, "I": needed, "W": [2 * cells + first for first in firsts]}
         self.makes = {"F": firsts, "B": gradients, "I": gradients, "W": [3 * cells] * stages}
         self._channels: dict[tuple[int, int], Channel] = {}
-        ahead = [self._channel(*pair) for pair in zip(owners, owners[1:], strict=False)]
-        back = [self._channel(*pair) for pair in zip(owners[1:], owners, strict=False)]
+        ahead = [self._channel(before, behind) for before, behind in pairwise(owners)]
+        back = [self._channel(behind, before) for before, behind in pairwise(owners)]
         nothing: list[Channel | None] = [None] * stages
         self.outgoing = {"F": [*ahead, None], "B": [None, *back], "I": [None, *back], "W": nothing}
         self.incoming = {"F": [None, *ahead], "B": [*back, None], "I": [*back, None], "W": nothing}

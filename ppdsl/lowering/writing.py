@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
 
     from ppdsl.lowering.transfers import Transfers
     from ppdsl.lowering.wiring import Wiring
@@ -32,9 +32,10 @@ class _Issued:
         self.rows: list[Row] = []
 
 
-def write_rows(schedule: Schedule, wiring: Wiring, transfers: Transfers) -> list[list[Row]]:
-    """Give each rank's rows."""
-    return [_merge(schedule, rank, wiring, issued) for rank, issued in enumerate(_share_out(schedule, transfers))]
+def write_rows(schedule: Schedule, wiring: Wiring, transfers: Transfers) -> Iterator[list[Row]]:
+    """Give each rank's rows in turn."""
+    for rank, issued in enumerate(_share_out(schedule, transfers)):
+        yield _merge(schedule, rank, wiring, issued)
 
 
 def _share_out(schedule: Schedule, transfers: Transfers) -> list[_Issued]:
@@ -42,19 +43,16 @@ def _share_out(schedule: Schedule, transfers: Transfers) -> list[_Issued]:
     owners, stages, batches = schedule.owners, range(schedule.stages), schedule.microbatches
     ranks = [_Issued() for _ in schedule.ranks]
     # what the block of a message tells of its two ends; the last stage sends no activation, the first no gradient
-    sends = [(owners[stage], stage, kind) for kind in ("SEND_F", "SEND_B") for stage in stages]
-    receives = [(owners[stage + 1 - len(stages)], stage + 1, "RECV_F") for stage in stages]
-    receives += [(owners[stage - 1], stage - 1, "RECV_B") for stage in stages]
-    ends = [(ranks[sender], ranks[receiver], *send, *receive) for (sender, *send), (receiver, *receive) in zip(sends, receives, strict=True)]
+    sends = [(stage, kind) for kind in ("SEND_F", "SEND_B") for stage in stages]
+    receives = [((stage + step) % len(stages), kind) for kind, step in (("RECV_F", 1), ("RECV_B", -1)) for stage in stages]
+    ends = [(ranks[owners[send[0]]], send, ranks[owners[receive[0]]], receive) for send, receive in zip(sends, receives, strict=True)]
     sent_at, posted_at = transfers.sent_at, transfers.posted_at
     for message in transfers.order:
         block, batch = divmod(message, batches)
-        sender, receiver, stage, kind, next_stage, receive = ends[block]
-        step, last = sent_at[message], sender.steps[-1]
-        sender.steps.append(step if step > last else last)
+        sender, (stage, kind), receiver, (next_stage, receive) = ends[block]
+        sender.steps.append(max(sent_at[message], sender.steps[-1]))
         sender.rows.append((stage, kind, batch))
-        step, last = posted_at[message], receiver.steps[-1]
-        receiver.steps.append(step if step > last else last)
+        receiver.steps.append(max(posted_at[message], receiver.steps[-1]))
         receiver.rows.append((next_stage, receive, batch))
     return ranks
 

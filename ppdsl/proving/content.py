@@ -2,163 +2,270 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING
 
-from ppdsl.lowering.program import COMPUTE, REDUCE, Instruction
-from ppdsl.proving.execution import message_of
-from ppdsl.proving.faults import ProgramFault, Step
+from ppdsl.lowering.program import REDUCE
+from ppdsl.proving.faults import FaultKind, ProgramFault, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ppdsl.lowering.program import Program
+    from ppdsl.lowering.program import Instruction, Program
 
 MOST_FAULTS = 20
 """How many faults of a kind are given at most."""
 
+SEND, RECEIVE, WAIT = range(3)
+"""What a rank does with a message."""
 
-def check_completeness(program: Program) -> Iterator[ProgramFault]:
-    """Every F, and B or I and W, of every stage and microbatch is there once, on the stage's owner."""
-    stages, batches = len(program.owners), program.microbatches
-    seen = {kind: bytearray(stages * batches) for kind in COMPUTE}
-    for rank, instructions in enumerate(program.ranks):
-        for index, instruction in enumerate(instructions):
-            stage, kind, batch, _ = instruction
-            if kind not in seen:
-                continue
-            step = (Step(rank, index, instruction),)
-            if not (0 <= stage < stages and 0 <= batch < batches):
-                yield ProgramFault("misplaced", f"{instruction} on rank {rank}: there is no such stage or microbatch", step)
-            elif program.owners[stage] != rank:
-                yield ProgramFault("misplaced", f"{instruction} is on rank {rank}, its stage on rank {program.owners[stage]}", step)
-            elif seen[kind][stage * batches + batch]:
-                yield ProgramFault("repeated", f"{instruction} is done twice", step)
-            else:
-                seen[kind][stage * batches + batch] = 1
-    for cell in range(stages * batches):
-        stage, batch = divmod(cell, batches)
-        forward, whole, inputs, weights = (seen[kind][cell] for kind in COMPUTE)
-        if not forward:
-            yield ProgramFault("missing", f"{stage}F{batch} is never done")
-        if whole and (inputs or weights):
-            yield ProgramFault("repeated", f"{stage}B{batch} is done, and I or W of it too")
-        elif not whole and not (inputs and weights):
-            done = f"{stage}I{batch} without {stage}W{batch}" if inputs else f"{stage}W{batch} without {stage}I{batch}" if weights else ""
-            yield ProgramFault("missing", done or f"{stage}B{batch} is never done")
+_F, _B, _I, _W, _POSTED_F, _POSTED_B, _HAS_F, _HAS_B = (1 << bit for bit in range(8))
+"""What has happened to a cell (stage and microbatch): its work; receives posted of its activation and its gradient; these waited for."""
+
+_GRADIENT = _B | _I
+_BACKWARD = _B | _I | _W
+
+Found = tuple[FaultKind, str] | None
+"""A fault, without its place."""
 
 
-def check_inputs(program: Program) -> Iterator[ProgramFault]:
-    """Every input is at hand before its use: waited for after its receive, or made on the rank before."""
-    owners, last = program.owners, len(program.owners) - 1
-    for rank, instructions in enumerate(program.ranks):
-        made: set[tuple[int, str, int]] = set()
-        for index, instruction in enumerate(instructions):
-            stage, kind, batch, _ = instruction
-            needs: list[tuple[int, str, int]] = []
-            if kind == "F":
-                needs = [(stage, "in F", batch)] if stage and owners[stage - 1] != rank else [(stage - 1, "F", batch)] if stage else []
-            elif kind in ("B", "I"):
-                needs = [(stage, "F", batch)]
-                if stage < last:
-                    needs.append((stage, "in B", batch) if owners[stage + 1] != rank else (stage + 1, "I", batch))
-            elif kind == "W":
-                needs = [(stage, "I", batch)]
-            elif kind in ("SEND_F", "SEND_B"):
-                needs = [(stage, "F" if kind == "SEND_F" else "I", batch)]
-            elif kind in ("WAIT_F", "WAIT_B"):
-                needs = [(stage, f"RECV_{kind[-1]}", batch)]
-            for need in needs:
-                if need not in made:
-                    step = (Step(rank, index, instruction),)
-                    yield ProgramFault("unready", f"{instruction} on rank {rank} comes before its input {_say(need)}", step)
-            made.add(_makes(instruction))
+class Content:
+    """What one pass over each rank's instructions finds.
+
+    Attributes:
+        faults: What was found, at most ``MOST_FAULTS`` of a kind.
+        events: For each rank its dealings with messages, in order: four times the number of the message, and SEND, RECEIVE or WAIT. An
+            activation's number is ``stage * microbatches + microbatch`` by the stage that receives it, a gradient's that plus the number of
+            cells.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.faults: list[ProgramFault] = []
+        self.events = [array("q") for _ in program.ranks]
+        self.stages, self.batches = len(program.owners), program.microbatches
+        self.cells = self.stages * self.batches
+        self.happened = bytearray(self.cells)
+        self._counts: dict[FaultKind, int] = {}
+        for rank in range(program.pp):
+            _RankContent(self, rank).check()
+        self._check_completeness()
+
+    def add(self, kind: FaultKind, message: str, *steps: Step) -> None:
+        """Note a fault."""
+        self._counts[kind] = self._counts.get(kind, 0) + 1
+        if self._counts[kind] <= MOST_FAULTS:
+            self.faults.append(ProgramFault(kind, message, steps))
+
+    def _check_completeness(self) -> None:
+        """Every F, and B or I and W, of every stage and microbatch is there."""
+        complete = bytes((bits & _F) != 0 and (bits & _BACKWARD) in (_B, _I | _W) for bits in range(256))
+        done = self.happened.translate(complete)
+        cell = done.find(0)
+        while cell >= 0:
+            self._explain_incomplete(*divmod(cell, self.batches), self.happened[cell])
+            cell = done.find(0, cell + 1)
+
+    def _explain_incomplete(self, stage: int, batch: int, bits: int) -> None:
+        if not bits & _F:
+            self.add("missing", f"{stage}F{batch} is never done")
+        backward = bits & _BACKWARD
+        if backward == _I:
+            self.add("missing", f"{stage}I{batch} is done, {stage}W{batch} never")
+        elif backward == _W:
+            self.add("missing", f"{stage}W{batch} is done, {stage}I{batch} never")
+        elif not backward:
+            self.add("missing", f"{stage}B{batch} is never done")
 
 
-def _makes(instruction: Instruction) -> tuple[int, str, int]:
-    stage, kind, batch, _ = instruction
-    if kind in ("WAIT_F", "WAIT_B"):
-        return stage, f"in {kind[-1]}", batch
-    return stage, "I" if kind == "B" else kind, batch
+class _Buffers:
+    """A rank's receive buffers of one kind, and the cells whose input they hold."""
+
+    __slots__ = ("_cells", "_slots")
+
+    def __init__(self, size: int) -> None:
+        self._cells = [-1] * size
+        self._slots: dict[int, int] = {}
+
+    def take(self, cell: int, slot: int) -> Found:
+        """Give a buffer to what a cell receives."""
+        if not 0 <= slot < len(self._cells):
+            return "buffer", f"has no buffer among {len(self._cells)}"
+        holder = self._cells[slot]
+        self._cells[slot] = cell
+        self._slots[cell] = slot
+        return None if holder < 0 else ("buffer", "overwrites a buffer that is in use")
+
+    def release(self, cell: int) -> None:
+        """Free the buffer of a cell, if it has one."""
+        slot = self._slots.pop(cell, -1)
+        if slot >= 0 and self._cells[slot] == cell:
+            self._cells[slot] = -1
 
 
-def _say(need: tuple[int, str, int]) -> str:
-    stage, kind, batch = need
-    return f"of microbatch {batch} for stage {stage}" if kind.startswith("in") else f"{stage}{kind}{batch}"
+class _RankContent:
+    """One pass over one rank's instructions.
 
+    Each method named by a kind of instruction checks one of them, given its stage, cell and buffer, and notes what it does.
+    """
 
-def check_channels(program: Program) -> Iterator[ProgramFault]:
-    """Sends and receives pair up, in equal order on each directed channel."""
-    sends: dict[tuple[int, int], list[Step]] = {}
-    receives: dict[tuple[int, int], list[Step]] = {}
-    for rank, instructions in enumerate(program.ranks):
-        for index, instruction in enumerate(instructions):
-            if instruction.kind in ("SEND_F", "SEND_B", "RECV_F", "RECV_B"):
-                step = 1 if instruction.kind in ("SEND_F", "RECV_B") else -1
-                if not 0 <= instruction.stage + step < len(program.owners) or program.owners[instruction.stage] != rank:
-                    yield ProgramFault("misplaced", f"{instruction} on rank {rank} has no peer", (Step(rank, index, instruction),))
-                    continue
-                peer = program.peer(instruction)
-                table, channel = (sends, (rank, peer)) if instruction.kind.startswith("SEND") else (receives, (peer, rank))
-                table.setdefault(channel, []).append(Step(rank, index, instruction))
-    for channel in sorted({*sends, *receives}):
-        yield from _check_channel(channel, sends.get(channel, []), receives.get(channel, []))
+    def __init__(self, content: Content, rank: int) -> None:
+        program = content.program
+        self.content = content
+        self.rank = rank
+        self.program = program
+        self.batches, self.cells, self.last = content.batches, content.cells, content.stages - 1
+        self.happened = content.happened
+        self.add_event = content.events[rank].append
+        owners = program.owners
+        self.own = [owner == rank for owner in owners]
+        # whether the stage before an own one, or the one behind it, is on another rank
+        self.before = [owner != rank for owner in (rank, *owners[:-1])]
+        self.behind = [owner != rank for owner in (*owners[1:], rank)]
+        self.flying = self.unsent = 0
+        self.backwards = [0] * len(owners)
+        self.reduced = [False] * len(owners)
+        self.activations = _Buffers(program.forward_slots[rank])
+        self.gradients = _Buffers(program.backward_slots[rank])
 
-
-def _check_channel(channel: tuple[int, int], sends: list[Step], receives: list[Step]) -> Iterator[ProgramFault]:
-    where = f"from rank {channel[0]} to rank {channel[1]}"
-    for number, (send, receive) in enumerate(zip(sends, receives, strict=False)):
-        if send.instruction is not None and receive.instruction is not None and message_of(send.instruction) != message_of(receive.instruction):
-            message = f"message {number} {where} is sent as {send.instruction} and received as {receive.instruction}"
-            yield ProgramFault("unpaired", message, (send, receive))
-            return
-    if len(sends) != len(receives):
-        more = (sends if len(sends) > len(receives) else receives)[min(len(sends), len(receives))]
-        yield ProgramFault("unpaired", f"{more.instruction} {where} has no other half", (more,))
-
-
-def check_buffers(program: Program) -> Iterator[ProgramFault]:
-    """No receive overwrites a buffer that is in use, and the stated numbers of buffers and of microbatches in flight hold."""
-    for rank, instructions in enumerate(program.ranks):
-        held: dict[tuple[str, int], tuple[int, int]] = {}
-        where: dict[tuple[int, str, int], int] = {}
-        limits = {"F": program.forward_slots[rank], "B": program.backward_slots[rank]}
-        split = {(stage, batch) for stage, kind, batch, _ in instructions if kind == "W"}
-        flying = 0
-        for index, instruction in enumerate(instructions):
+    def check(self) -> None:
+        """Check every instruction, and that each stage's gradients are reduced."""
+        batches, own = self.batches, {stage for stage, owned in enumerate(self.own) if owned}
+        checks = {
+            "F": self.forward,
+            "B": self.backward,
+            "I": self.input_gradient,
+            "W": self.weight_gradient,
+            "SEND_F": self.send_activation,
+            "SEND_B": self.send_gradient,
+            "RECV_F": self.receive_activation,
+            "RECV_B": self.receive_gradient,
+            "WAIT_F": self.wait_activation,
+            "WAIT_B": self.wait_gradient,
+        }
+        for index, instruction in enumerate(self.program.ranks[self.rank]):
             stage, kind, batch, slot = instruction
-            step = (Step(rank, index, instruction),)
-            if kind in ("RECV_F", "RECV_B"):
-                side = kind[-1]
-                if not 0 <= slot < limits[side]:
-                    yield ProgramFault("buffer", f"{instruction} on rank {rank} has no buffer among {limits[side]}", step)
-                elif (side, slot) in held:
-                    other = "{}RECV_{}{}".format(held[side, slot][0], side, held[side, slot][1])
-                    yield ProgramFault("buffer", f"{instruction} on rank {rank} overwrites the buffer of {other}", step)
-                held[side, slot] = (stage, batch)
-                where[stage, side, batch] = slot
-            elif kind == "F":
-                flying += 1
-                if flying > program.in_flight[rank]:
-                    yield ProgramFault("limit", f"{instruction} is number {flying} in flight on rank {rank}, the limit is {program.in_flight[rank]}", step)
-            elif kind in ("B", "I"):
-                flying -= 1
-                held.pop(("B", where.get((stage, "B", batch), -1)), None)
-            if kind == "W" or (kind == "B" and (stage, batch) not in split):
-                held.pop(("F", where.get((stage, "F", batch), -1)), None)
+            check = checks.get(kind)
+            if check is not None and stage in own and 0 <= batch < batches:
+                found = check(stage, stage * batches + batch, slot)
+            else:
+                found = self.other(instruction, known=check is not None)
+            if found is not None:
+                self.content.add(found[0], f"{instruction} on rank {self.rank} {found[1]}", Step(self.rank, index, instruction))
+        for stage in sorted(own):
+            if batches and not self.reduced[stage]:
+                self.content.add("missing", f"{stage}{REDUCE} is never done")
 
+    def other(self, instruction: Instruction, *, known: bool) -> Found:
+        """Check a reduction, and refuse what is none."""
+        stage, kind, batch, _ = instruction
+        if not (known or (kind == REDUCE and batch == -1)):
+            return "misplaced", "is no instruction"
+        if not 0 <= stage <= self.last:
+            return "misplaced", f"has no stage among {self.last + 1}"
+        if not self.own[stage]:
+            return "misplaced", f"belongs on rank {self.program.owners[stage]}"
+        if kind != REDUCE:
+            return "misplaced", f"has no microbatch among {self.batches}"
+        if self.reduced[stage]:
+            return "repeated", "is done twice"
+        self.reduced[stage] = True
+        return None if self.backwards[stage] == self.batches else ("unready", "comes before the last backward of its stage")
 
-def check_reductions(program: Program) -> Iterator[ProgramFault]:
-    """Each stage's gradients are reduced once, behind its last backward."""
-    for rank, instructions in enumerate(program.ranks):
-        backward = {stage: index for index, (stage, kind, _, _) in enumerate(instructions) if kind in ("B", "W")}
-        reduced: dict[int, int] = {}
-        for index, instruction in enumerate(instructions):
-            if instruction.kind == REDUCE:
-                step = (Step(rank, index, instruction),)
-                if instruction.stage in reduced:
-                    yield ProgramFault("repeated", f"{instruction} is done twice", step)
-                elif backward.get(instruction.stage, index) > index:
-                    yield ProgramFault("unready", f"{instruction} on rank {rank} comes before the last backward of its stage", step)
-                reduced[instruction.stage] = index
-        for stage in sorted({*backward} - {*reduced}):
-            yield ProgramFault("missing", f"{stage}{REDUCE} is never done")
+    def forward(self, stage: int, cell: int, _slot: int) -> Found:
+        bits = self.happened[cell]
+        if bits & _F:
+            return "repeated", "is done twice"
+        self.happened[cell] = bits | _F
+        self.flying += 1
+        if self.before[stage]:
+            if not bits & _HAS_F:
+                return "unready", "comes before the wait for its input"
+        elif stage and not self.happened[cell - self.batches] & _F:
+            return "unready", "comes before the forward of the stage before"
+        if self.flying > self.program.in_flight[self.rank]:
+            return "limit", f"is number {self.flying} in flight, the limit is {self.program.in_flight[self.rank]}"
+        return self.make() if self.behind[stage] else None
+
+    def backward(self, stage: int, cell: int, slot: int) -> Found:
+        found = self.input_gradient(stage, cell, slot, _B)
+        return found if found and found[0] == "repeated" else self.weight_gradient(stage, cell, slot, _B) or found
+
+    def input_gradient(self, stage: int, cell: int, _slot: int, bit: int = _I) -> Found:
+        bits = self.happened[cell]
+        if bits & _GRADIENT or (bit == _B and bits & _W):
+            return "repeated", "is done twice"
+        self.happened[cell] = bits | bit
+        self.flying -= 1
+        self.gradients.release(cell)
+        if not bits & _F:
+            return "unready", "comes before its forward"
+        if self.behind[stage]:
+            if not bits & _HAS_B:
+                return "unready", "comes before the wait for its input"
+        elif stage < self.last and not self.happened[cell + self.batches] & _GRADIENT:
+            return "unready", "comes before the backward of the stage behind"
+        return self.make() if self.before[stage] else None
+
+    def weight_gradient(self, stage: int, cell: int, _slot: int, bit: int = _W) -> Found:
+        bits = self.happened[cell]
+        if bits & (_W if bit == _B else _W | _B):
+            return "repeated", "is done twice"
+        self.happened[cell] = bits | bit
+        self.activations.release(cell)
+        self.backwards[stage] += 1
+        if self.reduced[stage]:
+            return "unready", "comes behind the reduction of its stage's gradients"
+        return None if bits & (_I | _B) else ("unready", "comes before its input gradient")
+
+    def make(self) -> Found:
+        """Count an output that is to be sent."""
+        self.unsent += 1
+        limit = self.program.send_slots[self.rank]
+        return None if self.unsent <= limit else ("limit", f"makes output number {self.unsent} that waits to be sent, the limit is {limit}")
+
+    def send_activation(self, stage: int, cell: int, _slot: int) -> Found:
+        if not self.behind[stage]:
+            return "misplaced", "has no peer"
+        self.unsent -= 1
+        self.add_event(4 * (cell + self.batches) + SEND)
+        return None if self.happened[cell] & _F else ("unready", "comes before what it sends")
+
+    def send_gradient(self, stage: int, cell: int, _slot: int) -> Found:
+        if not self.before[stage]:
+            return "misplaced", "has no peer"
+        self.unsent -= 1
+        self.add_event(4 * (self.cells + cell - self.batches) + SEND)
+        return None if self.happened[cell] & _GRADIENT else ("unready", "comes before what it sends")
+
+    def receive_activation(self, stage: int, cell: int, slot: int) -> Found:
+        if not self.before[stage]:
+            return "misplaced", "has no peer"
+        self.add_event(4 * cell + RECEIVE)
+        if self.happened[cell] & _POSTED_F:
+            return "repeated", "is posted twice"
+        self.happened[cell] |= _POSTED_F
+        return self.activations.take(cell, slot)
+
+    def receive_gradient(self, stage: int, cell: int, slot: int) -> Found:
+        if not self.behind[stage]:
+            return "misplaced", "has no peer"
+        self.add_event(4 * (self.cells + cell) + RECEIVE)
+        if self.happened[cell] & _POSTED_B:
+            return "repeated", "is posted twice"
+        self.happened[cell] |= _POSTED_B
+        return self.gradients.take(cell, slot)
+
+    def wait_activation(self, _stage: int, cell: int, _slot: int) -> Found:
+        self.add_event(4 * cell + WAIT)
+        bits = self.happened[cell]
+        if bits & _HAS_F:
+            return "repeated", "is done twice"
+        self.happened[cell] = bits | _HAS_F
+        return None if bits & _POSTED_F else ("unready", "comes before its receive")
+
+    def wait_gradient(self, _stage: int, cell: int, _slot: int) -> Found:
+        self.add_event(4 * (self.cells + cell) + WAIT)
+        bits = self.happened[cell]
+        if bits & _HAS_B:
+            return "repeated", "is done twice"
+        self.happened[cell] = bits | _HAS_B
+        return None if bits & _POSTED_B else ("unready", "comes before its receive")

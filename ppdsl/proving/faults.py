@@ -49,10 +49,12 @@ class Verdict:
     Attributes:
         faults: Everything found, at most 20 of a kind; empty when the program is correct.
         queues: How many hardware queues the proof assumed that the channels of a rank share; None for one queue a channel.
+        pairs: Whether it took the two directions between two ranks to be one channel.
     """
 
     faults: tuple[ProgramFault, ...]
     queues: int | None
+    pairs: bool = False
 
     @property
     def proved(self) -> bool:

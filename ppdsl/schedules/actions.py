@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 Kind = Literal["F", "B", "I", "W"]
 """Forward, whole backward, input gradient, weight gradient."""
 
+KINDS = frozenset({"F", "B", "I", "W"})
+"""The kinds of action."""
+
+Cell = TypeVar("Cell")
+
+_OVERLAP = re.compile(r"\(([^();]+;[^();]+)\)OVERLAP_F_B")
 _ACTION = re.compile(r"(0|[1-9][0-9]{0,8})([FBIW])(0|[1-9][0-9]{0,8})")
 
 
@@ -83,20 +89,72 @@ def write_csv(ranks: Iterable[Iterable[Action]]) -> str:
 
 
 def read_csv(text: str) -> tuple[tuple[Action, ...], ...]:
-    """Read torch's compute-only schedule CSV; empty cells are idle slots and are dropped.
+    """Read torch's compute-only schedule CSV. Empty cells are idle slots and are dropped; ``(0F1;3B0)OVERLAP_F_B`` is its actions in turn.
 
     Raises:
         ValueError: A cell is not an action; the line and the cell are named.
     """
-    ranks = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        actions = []
-        for cell, word in enumerate(line.split(","), start=1):
-            if word.strip():
-                try:
-                    actions.append(read_action(word.strip()))
-                except ValueError as fault:
-                    message = f"line {number}, cell {cell}: {fault}"
-                    raise ValueError(message) from None
-        ranks.append(tuple(actions))
-    return tuple(ranks)
+    return read_cells(text, read_action)
+
+
+def read_schedule_csv(text: str, name: str = "csv") -> Schedule:
+    """Read torch's compute-only schedule CSV as a schedule: each stage belongs on the rank that does its actions.
+
+    Args:
+        text: The CSV.
+        name: A name for the schedule.
+
+    Raises:
+        ValueError: A cell is not an action, or a stage below the highest has none.
+    """
+    ranks = read_csv(text)
+    return Schedule(name, find_owners(ranks), count_microbatches(ranks), ranks)
+
+
+def read_cells(text: str, read: Callable[[str], Cell]) -> tuple[tuple[Cell, ...], ...]:
+    """Read a schedule CSV with a function that reads one cell.
+
+    Raises:
+        ValueError: That function did; the line and the cell are named.
+    """
+    lines = text.split("\n")
+    if not lines[-1]:
+        del lines[-1]
+    return tuple(tuple(_read_line(line, number, read)) for number, line in enumerate(lines, start=1))
+
+
+def _read_line(line: str, number: int, read: Callable[[str], Cell]) -> Iterator[Cell]:
+    for cell, word in enumerate(line.split(","), start=1):
+        bare = word.strip(" \t\r")
+        together = _OVERLAP.fullmatch(bare)
+        try:
+            yield from map(read, together[1].split(";") if together else [bare] if bare else [])
+        except ValueError as fault:
+            message = f"line {number}, cell {cell}: {fault}"
+            raise ValueError(message) from None
+
+
+def find_owners(ranks: Iterable[Iterable[tuple[int, str, int]]]) -> tuple[int, ...]:
+    """Give the rank that first does an action of each stage.
+
+    Args:
+        ranks: Stage, kind and microbatch of what each rank does; what is no action is passed over.
+
+    Raises:
+        ValueError: A stage below the highest has no action.
+    """
+    owners: dict[int, int] = {}
+    for rank, rows in enumerate(ranks):
+        for stage, kind, _ in rows:
+            if kind in KINDS:
+                owners.setdefault(stage, rank)
+    for stage in range(max(owners, default=-1)):
+        if stage not in owners:
+            message = f"stage {stage} has no action"
+            raise ValueError(message)
+    return tuple(owners[stage] for stage in range(len(owners)))
+
+
+def count_microbatches(ranks: Iterable[Iterable[tuple[int, str, int]]]) -> int:
+    """Give one more than the highest microbatch of what the ranks do, given as stage, kind and microbatch."""
+    return max((batch for rows in ranks for _, _, batch in rows), default=-1) + 1

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     from ppdsl.schedules.actions import Schedule
 
-WHOLE = ("1f1b", "interleaved_1f1b", "gpipe")
+WHOLE = ("gpipe", "1f1b", "interleaved_1f1b")
 """Orders that do each backward in one."""
-SPLIT = ("zb_h1", "zb_v", "zb_h2")
+SPLIT = ("zb_h1", "zb_h2", "zb_v")
 """Orders with input and weight gradients apart."""
 NAMES = (*WHOLE, *SPLIT, "auto")
 """Every schedule that can be asked for."""

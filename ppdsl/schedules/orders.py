@@ -45,7 +45,9 @@ def one_forward_one_backward(owners: Sequence[int], pp: int, microbatches: int) 
     ranks: list[tuple[Action, ...]] = [()] * pp
     for stage, owner in enumerate(owners):
         warm_up = min(pp - 1 - stage, microbatches)
-        ranks[owner] = _alternate([Action(stage, "F", n) for n in range(microbatches)], [Action(stage, "B", n) for n in range(microbatches)], warm_up)
+        ranks[owner] = _alternate(
+            [Action(stage, "F", n) for n in range(microbatches)], [Action(stage, "B", n) for n in range(microbatches)], warm_up
+        )
     return Schedule("1f1b", tuple(owners), microbatches, tuple(ranks))
 
 
