@@ -69,7 +69,7 @@ class _Build:
     @staticmethod
     def symbols(children: list[Token]) -> list[Run]:
         runs = _split(children[0])
-        if len(children) > 1:
+        if len(children) > 1 and runs:
             repeat, last = children[1], runs.pop()
             runs.append(Run(last.kind, last.count - 1 + count_of(repeat), last.start, _end(repeat), count_of(repeat)))
         return runs
