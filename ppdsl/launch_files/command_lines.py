@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ppdsl.launch_files.settings import Value
     from ppdsl.launch_files.texts import Branch, Text
 
-_MOST_WORDS = 100_000
+_MOST_WORDS = 20_000
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 _OVERRIDE = re.compile(r"\+{0,2}([A-Za-z_][\w.@/-]*)=")
 _LIST_FLAG = re.compile(r"\[?(--[\w-]+),")
@@ -57,11 +57,37 @@ def split_fields(text: Text, branch: Branch = (), *, referenced: bool = True) ->
     return [Field(text.cut(*word.span()), branch, referenced) for word in re.finditer(r"[^ \t\n\r]+", text.chars)]
 
 
-def scan_fields(fields: Sequence[Field], scope: Scope, *, loose: bool = False) -> list[Occurrence]:
+def spread(fields: Sequence[Field]) -> list[Field | None]:
+    """Put the words that a conditional gives a command in place.
+
+    Args:
+        fields: The words of a command, some of which may stand for those of several branches.
+
+    Returns:
+        The words of each branch behind those of the other, with None around them, so that no flag takes its value from another branch.
+    """
+    words: list[Field | None] = []
+    waiting: list[Field | None] = list(reversed(fields))
+    while waiting:
+        field = waiting.pop()
+        before = words[-1] if words else None
+        choice = field.text.choice if field is not None else None
+        if field is None or choice is None or len(words) + len(waiting) > _MOST_WORDS or (before and _wants_value(before)):
+            words.append(field)
+            continue
+        for alternative in reversed(choice.choices):
+            if alternative.text is not None and alternative.text.chars:
+                waiting.append(None)
+                waiting += reversed(split_fields(alternative.text, field.branch + alternative.branch))
+                waiting.append(None)
+    return words
+
+
+def scan_words(words: Sequence[Field | None], scope: Scope, *, loose: bool = False) -> list[Occurrence]:
     """Find the flags among the words of a command.
 
     Args:
-        fields: The words.
+        words: The words; None where what stands before it has nothing to do with what stands behind.
         scope: The scope of the command.
         loose: Whether this may be prose that only mentions flags: a layout then counts only where it looks like one.
 
@@ -69,44 +95,24 @@ def scan_fields(fields: Sequence[Field], scope: Scope, *, loose: bool = False) -
         What they set, in order.
     """
     found: list[Occurrence] = []
-    words = _spread(fields)
     for index, field in enumerate(words):
         if field is not None:
             follower = words[index + 1] if index + 1 < len(words) else None
-            found += _scan_field(field, follower, scope)
+            found += _scan_word(field, follower, scope)
     return [one for one in found if not (loose and one.flag.holds_layout and _prose(one))]
 
 
-def _spread(fields: Sequence[Field]) -> list[Field | None]:
-    """Put the words that one of several branches gives beside those of the others, with None around each branch's."""
-    spread: list[Field | None] = []
-    waiting: list[Field | None] = list(reversed(fields))
-    while waiting:
-        field = waiting.pop()
-        before = spread[-1] if spread else None
-        choice = field.text.choice if field is not None else None
-        if field is None or choice is None or len(spread) + len(waiting) > _MOST_WORDS or (before and _wants_value(before)):
-            spread.append(field)
-            continue
-        for alternative in reversed(choice.choices):
-            if alternative.text is not None and alternative.text.chars:
-                waiting.append(None)
-                waiting += reversed(split_fields(alternative.text, field.branch + alternative.branch))
-                waiting.append(None)
-    return spread
-
-
-def _wants_value(field: Field) -> bool:
-    flag = find_flag(field.text.chars) if field.text.chars.startswith("--") else None
-    return flag is not None and not flag.switch
-
-
-def _scan_field(field: Field, follower: Field | None, scope: Scope) -> Iterator[Occurrence]:
+def _scan_word(field: Field, follower: Field | None, scope: Scope) -> Iterator[Occurrence]:
     override = _OVERRIDE.match(field.text.chars)
     if _is_flag(field):
         yield from _scan_flag(field, follower, scope)
     elif override is not None:
         yield from _scan_override(field, override, scope)
+
+
+def _wants_value(field: Field) -> bool:
+    flag = find_flag(field.text.chars) if field.text.chars.startswith("--") else None
+    return flag is not None and not flag.switch
 
 
 def _scan_flag(field: Field, follower: Field | None, scope: Scope) -> Iterator[Occurrence]:

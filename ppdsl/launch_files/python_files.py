@@ -10,7 +10,7 @@ import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ppdsl.launch_files.command_lines import Field, scan_fields, switch_value
+from ppdsl.launch_files.command_lines import Field, scan_words, switch_value
 from ppdsl.launch_files.flags import COMMAND_FLAG, find_flag
 from ppdsl.launch_files.occurrences import FormatError, Occurrence
 from ppdsl.launch_files.python_names import Place, UnresolvedError, bind_names
@@ -134,7 +134,7 @@ class _Reader:
         strings = [item.value for item in node.elts if isinstance(item, ast.Constant) and isinstance(item.value, str)]
         if any(COMMAND_FLAG.match(f"{string} ") for string in strings):
             fields = [self._field(item, place) for item in node.elts]
-            yield from self._in_branch(scan_fields(fields, place.scope.child(("list", node.lineno, node.col_offset)), loose=True), place)
+            yield from self._in_branch(scan_words(fields, place.scope.child(("list", node.lineno, node.col_offset)), loose=True), place)
         else:
             yield from place.children(self._tables)
 

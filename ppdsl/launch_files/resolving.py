@@ -94,10 +94,11 @@ def _severity(occurrence: Occurrence) -> Severity:
 
 def _unknown(occurrence: Occurrence) -> Diagnostic:
     unknown = occurrence.text.holes[0][1]
+    span = occurrence.text.span if occurrence.text.choice else Span(unknown.start, max(unknown.start, unknown.end))
     sets = [one.text for one in unknown.choices if one.text is not None]
     return UNRESOLVED.report(
         f"the value of {occurrence.key.chars} cannot be resolved",
-        Span(unknown.start, max(unknown.start, unknown.end)),
+        span,
         severity=_severity(occurrence),
         label=unknown.reason,
         labels=[Label(text.span, f"here it is {text.chars}") for text in sets if not text.holes][:_MOST_VALUES_TOLD],

@@ -6,7 +6,7 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ppdsl.launch_files.command_lines import Field, scan_fields, split_fields
+from ppdsl.launch_files.command_lines import Field, scan_words, split_fields, spread
 from ppdsl.launch_files.flags import COMMAND_FLAG, LAYOUT_NAME
 from ppdsl.launch_files.occurrences import FormatError
 from ppdsl.launch_files.shell_values import MOST_CHOICES
@@ -107,14 +107,15 @@ class Commands:
         if name in _PRINTING or not any(_matters(word) for word in words):
             return
         fields = [field for word in words for field in self.variables.expand(word)]
-        self.variables.spend_on(fields)
         if name == "eval":
             self._run_text(self.variables.joined(spaced(field.text for field in fields[1:]) or [fields[0].text]))
         else:
             self._scan(fields, self._next_scope())
 
     def _scan(self, fields: Sequence[Field], scope: Scope) -> None:
-        self._found += scan_fields(fields, scope, loose=self._loose)
+        words = spread(fields)
+        self.variables.spend_on(words)
+        self._found += scan_words(words, scope, loose=self._loose)
         for field in fields:
             if COMMAND_FLAG.search(field.text.chars) and any(char.isspace() for char in field.text.chars.strip()):
                 self._run_text(field.text)

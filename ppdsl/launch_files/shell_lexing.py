@@ -20,7 +20,6 @@ _QUOTED_PLAIN = re.compile(rf"[^\"\\$`{HOLE}]+")
 _BODY_PLAIN = re.compile(rf"[^\\$`{HOLE}]+")
 _OPERATOR = re.compile(r";;&|<<-|<<<|\|\||&&|;;|;&|<<|<&|>&|&>>|&>|>>|>\||<>|\|&|[|&;()<>]")
 _BLANKS = re.compile(r"(?:[ \t\r]|\\\r?\n)+")
-_ARITHMETIC = re.compile(r"\(\([^\n]*\)\)")
 _ARRAY = re.compile(r"[A-Za-z_]\w*\+?=\Z")
 # What would go on with a layout whose quotes were forgotten, up to the word's end.
 _REST_OF_LAYOUT = re.compile(r"[|(][EtmNL*|(),0-9@]*(?![^\s;&\\'\"])")
@@ -74,6 +73,8 @@ class _Lexer:
         self.chars = text.chars
         self.at = 0
         self.depth = depth
+        self.in_array = False
+        self.no_arithmetic = 0  # offset up to which no arithmetic command ends
         self.previous = ""  # the literal beginning of the word before
 
     def tokens(self) -> list[Token]:
@@ -88,8 +89,8 @@ class _Lexer:
                 found.append(Operator(";"))
             elif char == "#":
                 self._skip_comment()
-            elif _ARITHMETIC.match(self.chars, self.at):
-                self.at = self.chars.index("))", self.at) + 2
+            elif self._skip_arithmetic():
+                pass
             else:
                 token = self._operator() or self._word()
                 found.append(token)
@@ -106,6 +107,19 @@ class _Lexer:
     def _skip_comment(self) -> None:
         end = self.chars.find("\n", self.at)
         self.at = end if end >= 0 else len(self.chars)
+
+    def _skip_arithmetic(self) -> bool:
+        """Skip an arithmetic command, which ends on its line; tell whether there was one."""
+        if not self.chars.startswith("((", self.at) or self.at < self.no_arithmetic:
+            return False
+        end = self.chars.find("))", self.at)
+        newline = self.chars.find("\n", self.at)
+        line_end = newline if newline >= 0 else len(self.chars)
+        if not 0 <= end < line_end:
+            self.no_arithmetic = line_end
+            return False
+        self.at = end + 2
+        return True
 
     def _operator(self) -> Operator | None:
         if self.chars[self.at] not in "|&;<>()":
@@ -142,7 +156,7 @@ class _Lexer:
             return Word((Characters(self._take(len(simple[0]))),))
         segments: list[Segment] = []
         while self.at < len(self.chars):
-            if segments and self.chars[self.at] == "(" and _ARRAY.match(Word(tuple(segments)).plain):
+            if self.chars[self.at] == "(" and segments and not self.in_array and _ARRAY.match(Word(tuple(segments)).plain):
                 return Word(tuple(segments), self._elements())
             if not self._ends_word(segments):
                 segments += self._segment()
@@ -175,6 +189,7 @@ class _Lexer:
 
     def _elements(self) -> tuple[Word, ...]:
         self.at += 1
+        self.in_array = True
         words: list[Word] = []
         while self._skip_blanks():
             char = self.chars[self.at]
@@ -187,6 +202,7 @@ class _Lexer:
                 self.at += 1
             else:
                 words.append(self._word())
+        self.in_array = False
         return tuple(words)
 
     def _take(self, length: int) -> Text:

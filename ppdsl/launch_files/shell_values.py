@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from ppdsl.launch_files.command_lines import Field, split_fields
 from ppdsl.launch_files.occurrences import FormatError
 from ppdsl.launch_files.shell_words import Characters, Opaque, Reference
-from ppdsl.launch_files.texts import Choice, Text, Unknown, hole, join, spaced
+from ppdsl.launch_files.texts import HOLE, Choice, Text, Unknown, hole, join, spaced
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import TypeAlias
 
     from ppdsl.launch_files.shell_words import Segment, Word
@@ -58,13 +58,13 @@ class Environment:
         if self._left < 0:
             raise FormatError("the variables of this script grow too long to be followed")
 
-    def spend_on(self, fields: Sequence[Field]) -> None:
+    def spend_on(self, fields: Iterable[Field | None]) -> None:
         """Take note that words are looked at."""
-        self.spend(sum(_WORD_COST + _cost(field.text) for field in fields))
+        self.spend(sum(_WORD_COST + _cost(field.text) for field in fields if field is not None))
 
     def spend_on_binding(self, value: Binding | None) -> None:
         """Take note that a variable is compared with what it was."""
-        self.spend(0 if value is None else len(value) if isinstance(value, tuple) else _cost(value))
+        self.spend(_WORD_COST + (0 if value is None else len(value) if isinstance(value, tuple) else _cost(value)))
 
     def joined(self, parts: Sequence[Text]) -> Text:
         """Put texts behind one another, unless that is too long."""
@@ -121,7 +121,7 @@ class Environment:
             default = self.text_of(reference.operand, reference.start)
             filled = tuple(replace(one, text=default) if one.text is None else one for one in choice.choices)
             choice = replace(choice, choices=filled)
-        return hole(replace(choice, start=reference.start, end=reference.end))
+        return Text(HOLE, (reference.start, reference.end), ((0, choice),))
 
     def expand(self, word: Word) -> list[Field]:
         """Give the words that a word becomes."""
@@ -185,7 +185,7 @@ class _Row:
 
 def _cost(text: Text) -> int:
     """Tell what it costs to go through a text."""
-    return len(text.chars) + _WORD_COST * sum(1 + len(unknown.choices) for _, unknown in text.holes)
+    return len(text.chars) + sum(_WORD_COST + len(unknown.choices) for _, unknown in text.holes)
 
 
 def _is_empty(value: Binding) -> bool:
@@ -236,10 +236,13 @@ def _merge_suffixes(base: Text, texts: Sequence[tuple[Branch, Text]]) -> Text:
 
 def _choice(texts: Sequence[tuple[Branch, Text | None]]) -> Unknown:
     """Make a choice; one between choices becomes a single one."""
-    choices: list[Choice] = []
+    flat: list[Choice] = []
     for branch, text in texts:
         inner = text.choice if text else None
-        choices += (Choice(branch + one.branch, one.text) for one in inner.choices) if inner else [Choice(branch, text)]
+        flat += (Choice(branch + one.branch, one.text) for one in inner.choices) if inner else [Choice(branch, text)]
+    choices = [one for one in flat if one.text is not None]
+    if len(choices) < len(flat):
+        choices.append(Choice((), None))
     last = next((one.text for one in reversed(choices) if one.text is not None), None)
     span = last.span if last else None
     start, end = (span.start, span.end) if span else (0, 0)

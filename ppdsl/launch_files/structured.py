@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ppdsl.launch_files.command_lines import Field, scan_fields, switch_value
+from ppdsl.launch_files.command_lines import Field, scan_words, switch_value
 from ppdsl.launch_files.flags import COMMAND_FLAG, find_flag
 from ppdsl.launch_files.occurrences import Occurrence
 from ppdsl.launch_files.shell import scan_string
@@ -88,7 +88,7 @@ def _scan_scalar(node: Scalar, scope: Scope) -> list[Occurrence]:
 def _scan_sequence(node: Sequence, scope: Scope) -> Iterator[Occurrence | tuple[Node, Scope]]:
     words = [Field(item.text) if isinstance(item, Scalar) else None for item in node.items]
     if any(word is not None and COMMAND_FLAG.match(f"{word.text.chars} ") for word in words):
-        yield from scan_fields([word for word in words if word is not None], scope.child("arguments"))
+        yield from scan_words([word for word in words if word is not None], scope.child("arguments"))
         return
     for index, item in enumerate(node.items):
         yield item, scope.child(index)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _UNOWNED = ("PP401", "PP404")
 """Faults that would be owners at fault first, if stages had them."""
 
-_CODES = (*SYNTAX_FAULTS, *WHOLE_TEXTS, *MEANING_FAULTS)
+CODES = (*SYNTAX_FAULTS, *WHOLE_TEXTS, *MEANING_FAULTS)
+"""The codes of the faults that can be drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class Mutant:
 
 
 @st.composite
-def mutants(draw: st.DrawFn, *, codes: Iterable[str] = _CODES) -> Mutant:
+def mutants(draw: st.DrawFn, *, codes: Iterable[str] = CODES) -> Mutant:
     """Draw invalid layouts: a valid one, to which something was done that ppdsl must report.
 
     Args:

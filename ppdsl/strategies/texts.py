@@ -11,6 +11,7 @@ ALPHABET = "EtmNL|()*,@0123456789 \t\r\n"
 """The characters of the language."""
 
 _WORDS = (*ALPHABET, *"\\'", "tt", "t|", "|E", "L|", "(t|)*3", "(tt|)*2", "|*2", "*2", "*3", "*0", ")*2", ")*0", "((", "))", "@0", "@1")
+_SYMBOLS = ("t", "|", "E", "m", "N", "L", "\\|")
 _GAPS = ("", "", "", "", ",", " ", ", ", "\n", "\t", "\r\n")
 
 
@@ -55,6 +56,7 @@ def grammar_texts(*, max_count: int = 9) -> st.SearchStrategy[str]:
     gaps, numbers = st.sampled_from(_GAPS), st.integers(0, max_count)
     explicit = {
         "SEPARATORS": gaps,
+        "SYMBOLS": st.lists(st.sampled_from(_SYMBOLS), min_size=1, max_size=6).map("".join),
         "REPEAT": st.builds("{}*{}{}".format, st.sampled_from(("", "", "\\")), gaps, numbers),
         "OWNER": st.builds("@{}{}".format, gaps, numbers),
     }

@@ -132,7 +132,7 @@ def check_owner_range(subject: Subject) -> Iterator[Diagnostic]:
     used = count_chunks(subject.form)
     if not reported and used and len(used) < pp:
         missing = pp - len(used)
-        names = join_words(islice((rank for rank in range(pp) if rank not in used), 9), missing)
+        names = join_words((rank for rank in range(pp) if rank not in used), missing)
         yield OWNER_RANGE.report(
             f"rank {names} owns no stage" if missing == 1 else f"{missing:,} ranks own no stage: {names}",
             subject.whole,
@@ -142,19 +142,17 @@ def check_owner_range(subject: Subject) -> Iterator[Diagnostic]:
 
 def check_mtp_chunk(subject: Subject) -> Iterator[Diagnostic]:
     """PP310: MTP layers in the last chunk of their rank, in forward order; PP316: not on the first rank (loop)."""
-    for number, stage, count in subject.mtp_runs:
-        later = _later_chunk(subject, number, stage.owner)
-        if later is not None:
-            rank, chunk = later
+    pp = subject.dealt_pp if subject.placement == "loop" else None
+    for (number, stage, count), (rank, last) in zip(subject.mtp_runs, _last_chunks(subject), strict=False):
+        if last > number:
             yield MTP_CHUNK.report(
                 f"MTP layers in stage {number:,} are not in the last chunk of rank {rank:,}",
                 pieces_of(stage, "m")[0].span,
-                notes=[f"stage {chunk:,} is on rank {rank:,} too"],
+                notes=[f"stage {last:,} is on rank {rank:,} too"],
                 help="move them to the last pass over the ranks",
                 proposals=gather_mtp(subject),
             )
             return  # more of them are PP309
-        pp = subject.dealt_pp if subject.placement == "loop" else None
         if pp is not None and pp > 1 and -number % pp < count:
             yield MTP_FIRST_RANK.report(
                 f"MTP layers in stage {number + -number % pp:,} are on the first rank",
@@ -166,13 +164,14 @@ def check_mtp_chunk(subject: Subject) -> Iterator[Diagnostic]:
             return
 
 
-def _later_chunk(subject: Subject, number: int, owner: int | None) -> tuple[int, int] | None:
-    """Find the last stage on the rank of a stage: (rank, stage); None where that is the stage itself, or where ranks are not known."""
+def _last_chunks(subject: Subject) -> Iterator[tuple[int, int]]:
+    """Give the rank of each run of stages with MTP layers, and the last stage on it; nothing where ranks are not known."""
     pp, placement = subject.dealt_pp, subject.placement
-    if owner is not None:
-        last = max(start + times - 1 for start, stage, times in subject.form.runs() if stage.owner == owner)
-        return (owner, last) if last > number else None
-    if pp is None or placement is None or number >= subject.stages - pp:
-        return None
-    rank = rank_of(number, pp, placement)
-    return rank, stage_of(rank, subject.stages // pp - 1, pp, placement)
+    if placement is None:
+        lasts = {stage.owner or 0: number + count - 1 for number, stage, count in subject.form.runs()}
+        for _, stage, _ in subject.mtp_runs:
+            yield stage.owner or 0, lasts[stage.owner or 0]
+    elif pp is not None:
+        for number, _, _ in subject.mtp_runs:
+            rank = rank_of(number, pp, placement)
+            yield rank, stage_of(rank, subject.stages // pp - 1, pp, placement)
