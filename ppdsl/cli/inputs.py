@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ppdsl.cli.options import compile_options, refuse
 from ppdsl.diagnostics import Diagnostic
-from ppdsl.forms import conflicting_forms
+from ppdsl.sizes import conflicting_forms
 from ppdsl.source import Source
 
 if TYPE_CHECKING:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ppdsl.parsing import rules
 from ppdsl.parsing.edits import MOST_FAULTS
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["RULES", "Parsed", "parse"]
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(NamedTuple):
     """What reading a text gave.
 
     Attributes:

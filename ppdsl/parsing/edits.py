@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ppdsl.diagnostics import Proposal
 
@@ -22,8 +21,7 @@ MOST_WRITTEN = 65_536
 _MOST_QUOTED = 24
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(NamedTuple):
     """Put ``text`` where ``[start, end)`` stands."""
 
     start: int
@@ -31,16 +29,14 @@ class Edit:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """One remedy: what the help says, and the edits that carry it out."""
 
     help: str
     edits: tuple[Edit, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(NamedTuple):
     """A syntax fault, before its remedies are written out as whole layouts."""
 
     rule: Rule

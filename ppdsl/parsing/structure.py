@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ppdsl.diagnostics import Proposal
 from ppdsl.nodes import SEPARATORS, Group, Item, Owner, Run, fold
@@ -67,8 +66,7 @@ def _distant_removal(text: str, run: Run, gap: Span) -> Diagnostic:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(NamedTuple):
     """A part of one stage: what of it counts for owners."""
 
     filled: bool = False
@@ -78,8 +76,7 @@ class _Part:
 _NOTHING = _Part()
 
 
-@dataclass(frozen=True, slots=True)
-class _Stretch:
+class _Stretch(NamedTuple):
     """Items in a row: one part of a stage, or, where bars stand between, the first and the last part."""
 
     head: _Part
