@@ -23,13 +23,13 @@ help: ## say what can be made
 demo: $(VENV)/made ## check, format, explain and compile real layouts
 	$(RUN) bash examples/demo.sh
 
-test: lint cover optimised bench ## all checks and tests that a change has to pass
+test: lint cover optimised ## all checks and tests that a change has to pass
 
 lint: $(VENV)/made-for-tests ## style, types and the direction of imports
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
 	$(RUN) mypy
-	$(RUN) lint-imports
+	$(RUN) lint-imports --no-cache
 
 cover: $(VENV)/made-for-tests ## the tests, with the coverage of ppdsl
 	$(PYTEST) $(FAST) --cov

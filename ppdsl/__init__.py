@@ -1,14 +1,21 @@
-"""The compiler for pipeline-parallel layouts: text such as ``Et*3||t*3|t*6NL`` to a checked chunk-ownership table."""
+"""The compiler for pipeline-parallel layouts: text such as ``Et*3||t*3|t*6NL`` to a checked chunk-ownership table.
+
+Each name is loaded from its module when it is first used, so that importing the package costs next to nothing.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ppdsl._version import __version__
-from ppdsl.compiling import CheckResult, check_layout, compile_layout
-from ppdsl.diagnostics import Diagnostic, LayoutError
-from ppdsl.forms import FirstLast, LayerLists, OwnedChunks, Partition, RankMajor, Uniform
-from ppdsl.options import Limits, Options
-from ppdsl.planning import Chunk, LayerMove, Plan
-from ppdsl.source import Source, Span
+
+if TYPE_CHECKING:
+    from ppdsl.compiling import CheckResult, check_layout, compile_layout
+    from ppdsl.diagnostics import Diagnostic, LayoutError
+    from ppdsl.forms import FirstLast, LayerLists, OwnedChunks, Partition, RankMajor, Uniform
+    from ppdsl.options import Limits, Options
+    from ppdsl.planning import Chunk, LayerMove, Plan
+    from ppdsl.source import Source, Span
 
 __all__ = [
     "CheckResult",
@@ -31,3 +38,26 @@ __all__ = [
     "check_layout",
     "compile_layout",
 ]
+
+_HOMES = {
+    **dict.fromkeys(("CheckResult", "check_layout", "compile_layout"), "compiling"),
+    **dict.fromkeys(("Diagnostic", "LayoutError"), "diagnostics"),
+    **dict.fromkeys(("FirstLast", "LayerLists", "OwnedChunks", "Partition", "RankMajor", "Uniform"), "forms"),
+    **dict.fromkeys(("Limits", "Options"), "options"),
+    **dict.fromkeys(("Chunk", "LayerMove", "Plan"), "planning"),
+    **dict.fromkeys(("Source", "Span"), "source"),
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 -- only the first use of a name comes here
+
+    value: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -7,13 +7,12 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from ppdsl.confirming import confirm_remedies
-from ppdsl.diagnostics import LayoutError
+from ppdsl.diagnostics import Diagnostic, LayoutError
 from ppdsl.formatting import format_canonical
-from ppdsl.forms import Form, LayerLists, check_sizes, conflicting_forms, lower
 from ppdsl.normal_form import normalize
 from ppdsl.options import Options
 from ppdsl.parsing import parse
-from ppdsl.planning import build_plan
+from ppdsl.sizes import check_sizes, conflicting_forms, missing_sizes
 from ppdsl.source import Source
 from ppdsl.validation import Subject, examine, validate
 
@@ -22,7 +21,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from ppdsl.diagnostics import Diagnostic, Severity
+    from ppdsl.diagnostics import Severity
+    from ppdsl.forms import Form
     from ppdsl.normal_form import NormalForm
     from ppdsl.options import Sizes
     from ppdsl.planning import Plan
@@ -57,6 +57,8 @@ class CheckResult:
         subject = self.subject
         if subject is None or subject.dealt_pp is None or not self.valid:
             return None
+        from ppdsl.planning import build_plan  # noqa: PLC0415 -- a check alone does not need it
+
         return build_plan(subject.form, self.canonical or subject.text, subject.dealt_pp, subject.placement)
 
     @property
@@ -70,7 +72,7 @@ class CheckResult:
 
     def fitting_sizes(self) -> list[tuple[int, int]]:
         """Give the (pp, vpp) pairs that the number of stages allows, by pp; empty where the stages are not listed, or have owners."""
-        if self.subject is None or self.subject.placement is None or self.subject.form.order is None:
+        if self.subject is None or self.subject.placement is None or not self.subject.listed:
             return []
         stages = self.subject.stages
         small = [pp for pp in range(1, int(stages**0.5) + 1) if stages % pp == 0]
@@ -94,6 +96,8 @@ def check(layout: Source | Form, options: Options, *, confirm: bool = True) -> C
     if isinstance(layout, Source):
         result = _check_text(layout, options)
         return _confirmed(result) if confirm else result
+    from ppdsl.forms import lower  # noqa: PLC0415 -- most layouts are text
+
     lowered = lower(layout, options)
     if lowered.text is None:
         return CheckResult(None, options, lowered.diagnostics)
@@ -107,8 +111,9 @@ def _check_text(source: Source, options: Options) -> CheckResult:
         return CheckResult(source, options, parsed.diagnostics)
     subject = examine(source.text, parsed.items, normalize(parsed.items, options.limits), options)
     diagnostics = validate(subject)
-    if subject.placement is None and options.placement is not None:
-        diagnostics += conflicting_forms(["@"], placement=True)
+    if subject.placement is None:
+        conflict = conflicting_forms(["@"], placement=options.placement is not None)
+        diagnostics += [conflict] if conflict is not None else []
     return CheckResult(source, options, tuple(diagnostics), subject, format_canonical(subject.form, options.limits.text))
 
 
@@ -136,8 +141,14 @@ def check_layout(layout: str | Sequence[Sequence[str]] | Form, **sizes: Unpack[S
 
     Returns:
         The result. Nothing is raised for a bad layout.
+
+    Example:
+        >>> check_layout("Et*3|t*3L", num_layers=7).diagnostics[0].message
+        'layout has 6 decoder layers, --num-layers says 7'
     """
-    return check(_as_input(layout), Options.of(**sizes))
+    options = Options.of(**sizes)
+    given = _as_input(layout)
+    return CheckResult(None, options, (given,)) if isinstance(given, Diagnostic) else check(given, options)
 
 
 def compile_layout(layout: str | Sequence[Sequence[str]] | Form, **sizes: Unpack[Sizes]) -> Plan:
@@ -152,8 +163,15 @@ def compile_layout(layout: str | Sequence[Sequence[str]] | Form, **sizes: Unpack
 
     Raises:
         LayoutError: The layout is invalid, or pp is not known; it carries every diagnostic, and ``str()`` renders them.
+
+    Example:
+        >>> compile_layout("Et*3||t*3|t*6NL", pp=2).layer_ranges(0)
+        [(0, 3), (3, 6)]
     """
-    return _compile(_as_input(layout), Options.of(**sizes))
+    given = _as_input(layout)
+    if isinstance(given, Diagnostic):
+        raise LayoutError([given])
+    return _compile(given, Options.of(**sizes))
 
 
 @lru_cache(maxsize=256)
@@ -171,13 +189,13 @@ def plan_of(result: CheckResult) -> Plan:
         return result.plan
     diagnostics = result.diagnostics
     if result.valid:
-        diagnostics = (*diagnostics, missing_size("pp", "a plan"))
+        diagnostics = (*diagnostics, missing_sizes("a plan", pp=result.options.pp))
     raise LayoutError(diagnostics, result.source)
 
 
-def _as_input(layout: str | Sequence[Sequence[str]] | Form) -> Source | Form:
+def _as_input(layout: str | Sequence[Sequence[str]] | Form) -> Source | Form | Diagnostic:
     if isinstance(layout, str):
         return Source(layout)
-    if isinstance(layout, Form):
-        return layout
-    return LayerLists(tuple(tuple(stage) for stage in layout))
+    from ppdsl.forms import Form, convert_layer_lists  # noqa: PLC0415 -- most layouts are text
+
+    return layout if isinstance(layout, Form) else convert_layer_lists(layout)

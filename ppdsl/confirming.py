@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 MOST_TRIED = 65_536
 """How many characters of corrected layouts are checked for one layout; what is left then is not offered."""
 
+MOST_SHOWN = 400
+"""How many characters of a corrected layout a help shows. A longer one is a fix for programs alone."""
+
 
 def confirm_remedies(diagnostics: Iterable[Diagnostic], recheck: Callable[[str], tuple[Diagnostic, ...]]) -> tuple[Diagnostic, ...]:
     """Turn the proposals that hold into fixes, and drop the others.
@@ -70,7 +73,7 @@ def _first_that_holds(diagnostic: Diagnostic, trial: _Trial) -> Diagnostic:
         return diagnostic
     for proposal in diagnostic.proposals:
         if trial.errors(proposal.fix) == []:
-            return replace(diagnostic, proposals=(), help=f"{proposal.help}: {proposal.fix}", fix=proposal.fix)
+            return _offered(diagnostic, proposal.help, proposal.fix)
     return replace(diagnostic, proposals=(), help=diagnostic.help or diagnostic.proposals[0].help)
 
 
@@ -78,4 +81,9 @@ def _mended(diagnostic: Diagnostic, fixed: Diagnostic, trial: _Trial) -> Diagnos
     text = trial.mend(diagnostic.proposals[0].fix)
     if text is None:
         return fixed
-    return replace(fixed, help=f"{diagnostic.proposals[0].help}; with every fault mended: {text}", fix=text)
+    return _offered(diagnostic, f"{diagnostic.proposals[0].help}; with every fault mended", text)
+
+
+def _offered(diagnostic: Diagnostic, help_text: str, fix: str) -> Diagnostic:
+    shown = f"{help_text}: {fix}" if len(fix) <= MOST_SHOWN else help_text
+    return replace(diagnostic, proposals=(), help=shown, fix=fix)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -13,16 +13,14 @@ if TYPE_CHECKING:
 Severity = Literal["error", "warning", "info"]
 
 
-@dataclass(frozen=True, slots=True)
-class Label:
+class Label(NamedTuple):
     """A secondary place that a diagnostic points at, underlined with ``---``, and what is said of it."""
 
     span: Span
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(NamedTuple):
     """A remedy that has not been tried yet: the text of the help, and the whole layout that it would give.
 
     Attributes:
@@ -63,8 +61,7 @@ class Diagnostic:
     proposals: tuple[Proposal, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """What ``ppdsl explain CODE`` says of a code. It stands beside the code that reports it.
 
     Attributes:

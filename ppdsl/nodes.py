@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from ppdsl.source import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 KINDS = "EtmNL"
 """The layer symbols, in the order in which a valid layout uses them."""
@@ -87,38 +87,38 @@ class Group:
 
 Item: TypeAlias = Run | Owner | Group
 
-Leaf = TypeVar("Leaf")
+Value = TypeVar("Value")
 
 
 def fold(
     items: tuple[Item, ...],
-    leaf: Callable[[Run | Owner], Leaf],
-    join: Callable[[list[Leaf]], Leaf],
-    power: Callable[[Leaf, Group], Leaf],
-) -> Leaf:
-    """Compute a value of a layout from the values of its parts, without recursion.
+    join: Callable[[list[Run | Owner | Value]], Value],
+    power: Callable[[Value, Group], Value],
+) -> Value:
+    """Compute a value of a layout from the values of its groups, without recursion. A group that ``*0`` removes is not entered.
 
     Args:
         items: The layout.
-        leaf: The value of a run or an owner.
-        join: The value of items that follow one another, from their values.
+        join: The value of items that follow one another: runs and owners as they are, of groups their values.
         power: The value of a group, from the value of its pattern.
 
     Returns:
-        ``join`` of the values of ``items``.
+        ``join`` of the layout.
     """
-    stack: list[tuple[Group | None, list[Item], list[Leaf]]] = [(None, [*reversed(items)], [])]
+    stack: list[tuple[Group | None, Iterator[Item], list[Run | Owner | Value]]] = []
+    group: Group | None = None
+    rest, parts = iter(items), list[Run | Owner | Value]()
     while True:
-        group, rest, values = stack[-1]
-        if rest:
-            item = rest.pop()
+        for item in rest:
             if isinstance(item, Group):
-                stack.append((item, [*reversed(item.items)], []))
-            else:
-                values.append(leaf(item))
-            continue
-        stack.pop()
-        value = join(values)
-        if group is None:
-            return value
-        stack[-1][2].append(power(value, group))
+                stack.append((group, rest, parts))
+                group, rest, parts = item, iter(item.items if item.count else ()), []
+                break
+            parts.append(item)
+        else:
+            value = join(parts)
+            if group is None:
+                return value
+            value = power(value, group)
+            group, rest, parts = stack.pop()
+            parts.append(value)

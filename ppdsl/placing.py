@@ -22,6 +22,17 @@ def rank_cycle(pp: int, placement: Placement) -> tuple[int, ...]:
     return forward if placement == "loop" else (*forward, *reversed(forward))
 
 
+def stage_of(rank: int, chunk: int, pp: int, placement: Placement) -> int:
+    """Give the stage that is a rank's chunk of a number, both counted from 0."""
+    return chunk * pp + (pp - 1 - rank if placement == "v" and chunk % 2 else rank)
+
+
+def rank_of(stage: int, pp: int, placement: Placement) -> int:
+    """Give the rank that owns a stage."""
+    chunk, step = divmod(stage, pp)
+    return pp - 1 - step if placement == "v" and chunk % 2 else step
+
+
 def sum_by_rank(form: NormalForm, values: Iterable[int], pp: int, placement: Placement | None) -> list[int]:
     """Sum a value of the stages over each rank, without listing the stages.
 
@@ -42,13 +53,14 @@ def sum_by_rank(form: NormalForm, values: Iterable[int], pp: int, placement: Pla
         return sums
     cycle = rank_cycle(pp, placement)
     length = len(cycle)
+    twice = cycle + cycle
     everywhere = number = 0
     for index, count in form.order or ():
         value = values[index]
         if value:
-            whole, rest = divmod(count, length)
-            everywhere += whole * value
-            for step in range(number, number + rest):
-                sums[cycle[step % length]] += value
+            everywhere += count // length * value
+            start = number % length
+            for rank in twice[start : start + count % length]:
+                sums[rank] += value
         number += count
-    return [total + everywhere * (length // pp) for total in sums]
+    return [total + everywhere * (length // pp) for total in sums] if everywhere else sums

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ppdsl.validation.portability import NORM, PLACEMENT, is_loop, megatron_text, norm_is_implied
 from ppdsl.parsing.rules import TOO_LONG
+from ppdsl.validation.portability import NORM, PLACEMENT, is_loop, megatron_text, norm_is_implied
 
 if TYPE_CHECKING:
     from ppdsl.diagnostics import Diagnostic

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from ppdsl.forms.listing import convert_layer_lists, lower_layer_lists
 from ppdsl.forms.reading import read_layer_lists, read_owned_chunks, read_partition, read_rank_major
 from ppdsl.forms.rules import RULES
-from ppdsl.forms.sizes import check_sizes, conflicting_forms, missing_sizes
 from ppdsl.forms.splitting import lower_owned_chunks, lower_partition, lower_rank_major, lower_uniform
 from ppdsl.forms.uneven import lower_first_last
 from ppdsl.forms.values import FirstLast, Form, LayerLists, Lowered, OwnedChunks, Partition, RankMajor, Uniform, refuse
+from ppdsl.sizes import check_sizes, conflicting_forms, missing_sizes
 
 if TYPE_CHECKING:
     from ppdsl.options import Options

@@ -4,32 +4,6 @@ from __future__ import annotations
 
 from ppdsl.diagnostics import Rule
 
-TWO_FORMS = Rule(
-    "PP201",
-    "error",
-    "two forms of the layout, or a form and a placement, at once",
-    "A layout is given once: as text, or in one of the other forms. Owned chunks say themselves which rank each stage is on, so they take "
-    "no placement either. First / last layer counts and account-for-embedding or account-for-loss exclude each other, in Megatron-LM too.",
-    wrong="check --partition 4,4 --chunks 0:4,1:4",
-    right="check --partition 4,4",
-)
-MISSING_SIZE = Rule(
-    "PP202",
-    "error",
-    "a form lacks a size it needs",
-    "An even split needs the number of layers and of ranks, and so do first / last layer counts; a rank-major list needs that of ranks.",
-    wrong="check --uniform --pp 4",
-    right="check --uniform --pp 4 --num-layers 30",
-)
-SIZE_RANGE = Rule(
-    "PP203",
-    "error",
-    "a size out of range",
-    "There is at least one rank, one chunk on each and one microbatch; layers may be none at all. Sizes beyond any machine are taken for "
-    "a slip.",
-    wrong="check 'Ett|ttL' --pp 0",
-    right="check 'Ett|ttL' --pp 2",
-)
 FIRST_LAST = Rule(
     "PP207",
     "error",
@@ -45,8 +19,8 @@ ENTRIES = Rule(
     "a partition, rank-major list or chunk list with the wrong number of entries or the wrong sum, or an entry that is not allowed",
     "A partition has one positive count a rank, a rank-major list one count a chunk; both add up to the layers of the model. Owned chunks "
     "are written rank:layers.",
-    wrong="check --partition 4,8,6 --num-layers 24",
-    right="check --partition 4,8,6,6 --num-layers 24",
+    wrong="check --partition 5,7,6 --num-layers 24",
+    right="check --partition 5,7,6,6 --num-layers 24",
 )
 LIST_FORM = Rule(
     "PP209",
@@ -57,4 +31,4 @@ LIST_FORM = Rule(
     right="""check --list '[["embedding", "decoder"], ["decoder", "loss"]]'""",
 )
 
-RULES = (TWO_FORMS, MISSING_SIZE, SIZE_RANGE, FIRST_LAST, ENTRIES, LIST_FORM)
+RULES = (FIRST_LAST, ENTRIES, LIST_FORM)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from ppdsl.formatting import MOST_COUNT
 from ppdsl.forms.rules import ENTRIES
-from ppdsl.forms.sizes import MOST_RANKS, missing_sizes, placed_twice, show_number
 from ppdsl.forms.values import Lowered, OwnedChunks, Partition, RankMajor, refuse
 from ppdsl.forms.writing import write_layout
 from ppdsl.placing import rank_cycle
+from ppdsl.sizes import MOST_RANKS, missing_sizes, placed_twice, show_number
 from ppdsl.validation.subject import plural
 
 if TYPE_CHECKING:

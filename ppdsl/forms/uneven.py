@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ppdsl.formatting import MOST_COUNT
-from ppdsl.forms.rules import FIRST_LAST, TWO_FORMS
-from ppdsl.forms.sizes import missing_sizes, size_fault
+from ppdsl.forms.rules import FIRST_LAST
 from ppdsl.forms.values import FirstLast, Lowered, refuse
 from ppdsl.forms.writing import write_layout
+from ppdsl.sizes import TWO_FORMS, missing_sizes, size_fault
 from ppdsl.validation.subject import join_words, plural
 
 if TYPE_CHECKING:

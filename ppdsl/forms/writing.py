@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias
 
+from ppdsl import formatting
 from ppdsl.formatting import format_run
 from ppdsl.forms.values import Lowered, refuse
+from ppdsl.parsing.rules import TOO_LONG
 from ppdsl.validation.counts import TOO_MANY_STAGES
 from ppdsl.validation.subject import plural
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 Stretch: TypeAlias = tuple[int, int | None, int]
 """Equal stages in a row: decoder layers of each, rank of each (None: as the placement says), how many there are."""
 
-_FEWEST_REPEATED = 3
 _MOST_TEXT = 2**26
 """Characters up to which a text that nobody typed is let through whatever the limit for typed ones."""
 
@@ -57,13 +57,10 @@ def write_stages(runs: Iterable[tuple[str, int]], options: Options) -> Lowered:
         runs: (text of a stage without its bar, how many of it in a row), in forward order.
         options: What the layout is to be checked against.
     """
-    merged = [(text, sum(times for _, times in same)) for text, same in groupby(runs, key=lambda run: run[0])]
-    last = len(merged) - 1
-    text = "".join(
-        f"({text}|)*{times}" if times >= _FEWEST_REPEATED and index < last else f"{text}|" * times
-        for index, (text, times) in enumerate(merged)
-    ).removesuffix("|")
-    if options.limits.text < len(text) <= _MOST_TEXT:
+    text = formatting.write_stages(runs, _MOST_TEXT)
+    if text is None:
+        return refuse(options, TOO_LONG.report(f"the layout would have over {_MOST_TEXT:,} characters"))
+    if len(text) > options.limits.text:
         options = replace(options, limits=replace(options.limits, text=len(text)))
     return Lowered(text, options)
 

@@ -52,11 +52,12 @@ class NormalForm:
         return self._last_stage_with("N") if self.tally.count("N") else self.implied_norm_stage()
 
     def _last_stage_with(self, kind: str) -> int:
-        found = self.tally.stages - 1
-        for number, stage, count in self.runs():
-            if stage.count(kind):
-                found = number + count - 1
-        return found
+        number = self.tally.stages - 1
+        for index, count in reversed(self.order or ()):
+            if self.stages[index].count(kind):
+                return number
+            number -= count
+        return self.tally.stages - 1
 
 
 def normalize(items: tuple[Item, ...], limits: Limits) -> NormalForm:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from ppdsl.nodes import Group, Item, Owner, Run, fold
 from ppdsl.source import Span
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 MOST_PIECES = 65_536
 """Pieces that repeats inside one stage may be written out to. More of them are two or more symbols in turn, which no rule allows."""
@@ -57,7 +54,9 @@ class _Stretch:
 
     __slots__ = ("first_bar", "head", "last_bar", "stages", "tail")
 
-    def __init__(self, head: list[Piece], stages: list[tuple[int, int]], tail: list[Piece], first_bar: Run | None, last_bar: Run | None) -> None:
+    def __init__(
+        self, head: list[Piece], stages: list[tuple[int, int]], tail: list[Piece], first_bar: Run | None, last_bar: Run | None
+    ) -> None:
         self.head = head
         self.stages = stages
         self.tail = tail
@@ -87,61 +86,69 @@ class Listing:
         Raises:
             TooManyError: There are more runs, or pieces, than the limits.
         """
-        whole = fold(items, self._leaf, self._join, self._power)
+        whole = fold(items, self._join, self._power)
         order: list[tuple[int, int]] = []
-        if whole.first_bar is None:
-            self._extend(order, [(self._stage(whole.head, None, None), 1)])
-            return order
-        self._extend(order, [(self._stage(whole.head, None, whole.first_bar), 1)])
-        self._extend(order, whole.stages)
-        self._extend(order, [(self._stage(whole.tail, whole.last_bar, None), 1)])
+        self._append(order, self._stage(whole.head, None, whole.first_bar), 1)
+        if whole.first_bar is not None:
+            self._extend(order, whole.stages)
+            self._append(order, self._stage(whole.tail, whole.last_bar, None), 1)
         return order
 
-    def _leaf(self, item: Piece) -> _Stretch:
-        if not isinstance(item, Run) or item.kind != "|":
-            return _Stretch([item], [], [], None, None)
-        if item.count == 0:
-            return _Stretch([], [], [], None, None)
-        inner = [(self._stage([], item, item), item.count - 1)] if item.count > 1 else []
-        return _Stretch([], inner, [], item, item)
-
-    def _join(self, parts: list[_Stretch]) -> _Stretch:
-        if len(parts) == 1:
+    def _join(self, parts: list[Piece | _Stretch]) -> _Stretch:
+        if len(parts) == 1 and isinstance(parts[0], _Stretch):
             return parts[0]
         whole = _Stretch([], [], [], None, None)
+        pieces = whole.head  # those of the stage that is open: the head until the first bar, then the tail
         for part in parts:
-            if whole.first_bar is None:
-                whole.head += part.head
-                whole.stages, whole.tail = part.stages, part.tail
-                whole.first_bar, whole.last_bar = part.first_bar, part.last_bar
-            elif part.first_bar is None:
-                whole.tail += part.head
-            else:
-                self._extend(whole.stages, [(self._stage(whole.tail + part.head, whole.last_bar, part.first_bar), 1)])
-                self._extend(whole.stages, part.stages)
-                whole.tail, whole.last_bar = part.tail, part.last_bar
+            if isinstance(part, _Stretch):
+                pieces += part.head
+                if part.first_bar is not None:
+                    self._close(whole, part.first_bar)
+                    self._extend(whole.stages, part.stages)
+                    pieces = whole.tail = [*part.tail]
+                    whole.last_bar = part.last_bar
+            elif isinstance(part, Owner) or part.kind != "|":
+                pieces.append(part)
+            elif part.count:
+                self._close(whole, part)
+                if part.count > 1:
+                    self._append(whole.stages, self._stage([], part, part), part.count - 1)
+                pieces = whole.tail = []
+                whole.last_bar = part
         return whole
+
+    def _close(self, whole: _Stretch, bar: Run) -> None:
+        """End the open stage with a bar."""
+        if whole.first_bar is None:
+            whole.first_bar = bar
+        else:
+            self._append(whole.stages, self._stage(whole.tail, whole.last_bar, bar), 1)
 
     def _power(self, part: _Stretch, group: Group) -> _Stretch:
         times = group.count
-        if times == 0:
-            return _Stretch([], [], [], None, None)
-        if times == 1:
+        if times <= 1:
             return part
         if part.first_bar is None:
             return _Stretch(self._repeat_pieces(part.head, group, times), [], [], None, None)
         cycle = [*part.stages]
-        self._extend(cycle, [(self._stage(part.tail + part.head, part.last_bar, part.first_bar), 1)])
-        if len(cycle) == 1:
-            stages = [(cycle[0][0], cycle[0][1] * (times - 1))]
-        elif len(cycle) * times > self._most_runs:
-            raise TooManyError
-        else:
-            stages = cycle * (times - 1)
+        self._append(cycle, self._stage(part.tail + part.head, part.last_bar, part.first_bar), 1)
+        stages = self._repeat_stages(cycle, times - 1)
         self._extend(stages, part.stages)
-        return _Stretch([*part.head], stages, part.tail, part.first_bar, part.last_bar)
+        return _Stretch(part.head, stages, part.tail, part.first_bar, part.last_bar)
+
+    def _repeat_stages(self, cycle: list[tuple[int, int]], times: int) -> list[tuple[int, int]]:
+        (first, count), (last, further) = cycle[0], cycle[-1]
+        if len(cycle) == 1:
+            return [(first, count * times)]
+        if len(cycle) * times > self._most_runs:
+            raise TooManyError
+        if self.stages[first].content != self.stages[last].content:
+            return cycle * times
+        seam = (last, further + count)
+        return [*cycle[:-1], *[seam, *cycle[1:-1]] * (times - 1), cycle[-1]]
 
     def _repeat_pieces(self, pieces: list[Piece], group: Group, times: int) -> list[Piece]:
+        pieces = [piece for piece in pieces if isinstance(piece, Owner) or piece.count] or pieces[:1]
         if not pieces:
             return []
         kinds = {piece.kind if isinstance(piece, Run) else "@" for piece in pieces}
@@ -153,14 +160,24 @@ class Listing:
             raise TooManyError
         return pieces * times
 
-    def _extend(self, order: list[tuple[int, int]], more: Sequence[tuple[int, int]]) -> None:
-        """Append runs of stages; where the first continues the last with equal stages, the two become one."""
-        if order and more:
-            (before, count), (after, further) = order[-1], more[0]
-            if before == after or self.stages[before].content == self.stages[after].content:
-                order[-1] = (before, count + further)
-                more = more[1:]
-        order += more
+    def _extend(self, order: list[tuple[int, int]], more: list[tuple[int, int]]) -> None:
+        """Append runs of stages."""
+        if more:
+            self._append(order, *more[0])
+            order += more[1:]
+            self._bound(order)
+
+    def _append(self, order: list[tuple[int, int]], stage: int, count: int) -> None:
+        """Append a run of stages; where it continues the last with equal stages, the two become one."""
+        if order:
+            last, before = order[-1]
+            if last == stage or self.stages[last].content == self.stages[stage].content:
+                order[-1] = (last, before + count)
+                return
+        order.append((stage, count))
+        self._bound(order)
+
+    def _bound(self, order: list[tuple[int, int]]) -> None:
         if len(order) > self._most_runs:
             raise TooManyError
 
@@ -183,11 +200,15 @@ class Listing:
 
 
 def _place(pieces: list[Piece], opening: Run | None, closing: Run | None) -> Span:
-    if pieces:
-        start, end = pieces[0].start, pieces[-1].end
-        return Span(start, end) if start < end else pieces[0].span
-    around = [bar for bar in (opening, closing) if bar is not None]
-    if not around:
+    """Give the place of a stage: of its layers, as far as they are written one behind the other; else of its bars."""
+    shown = [piece for piece in pieces if isinstance(piece, Owner) or piece.count] or pieces[:1]
+    if not shown:
+        shown = [bar for bar in (opening, closing) if bar is not None]
+    if not shown:
         return Span(0, 0)
-    start, end = around[0].start, around[-1].end
-    return Span(start, end) if start < end else around[-1].span
+    start, end = shown[0].start, shown[0].end
+    for piece in shown[1:]:
+        if piece.start < end:  # the stage goes on at the beginning of a group that is repeated
+            break
+        end = piece.end
+    return Span(start, end)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ppdsl.nodes import Group, Item, Owner, Run, fold
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,36 +54,32 @@ class Tally:
         return None
 
 
-_EMPTY = Tally({}, ())
 _ENOUGH_MARKS = 10
 """First and last of five layer symbols."""
 
 
 def tally(items: tuple[Item, ...]) -> Tally:
     """Count a layout."""
-    return fold(items, _leaf, _join, _power)
+    return fold(items, _join, _power)
 
 
-def _leaf(item: Run | Owner) -> Tally:
-    if isinstance(item, Owner):
-        return _EMPTY
-    removed = (item,) if item.repeat == 0 else ()
-    if not item.count:
-        return Tally({}, (), removed)
-    return Tally({item.kind: item.count}, () if item.kind == "|" else (item,), removed)
-
-
-def _join(parts: list[Tally]) -> Tally:
-    if len(parts) == 1:
-        return parts[0]
+def _join(parts: Sequence[Run | Owner | Tally]) -> Tally:
     counts: dict[str, int] = {}
     marks: list[Run] = []
     removed: list[Run | Group] = []
     for part in parts:
-        for kind, count in part.counts.items():
-            counts[kind] = counts.get(kind, 0) + count
-        marks += part.marks
-        removed += part.removed
+        if isinstance(part, Run):
+            if part.count:
+                counts[part.kind] = counts.get(part.kind, 0) + part.count
+                if part.kind != "|":
+                    marks.append(part)
+            if part.repeat == 0:
+                removed.append(part)
+        elif isinstance(part, Tally):
+            for kind, count in part.counts.items():
+                counts[kind] = counts.get(kind, 0) + count
+            marks += part.marks
+            removed += part.removed
     return Tally(counts, _outermost(marks), tuple(removed))
 
 

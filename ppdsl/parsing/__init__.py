@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ppdsl.parsing import rules
+from ppdsl.parsing.edits import MOST_FAULTS
 from ppdsl.parsing.reading import layout_parser
 from ppdsl.parsing.rules import RULES
 from ppdsl.parsing.structure import check_owners, check_removals
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["RULES", "Parsed", "parse"]
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(NamedTuple):
     """What reading a text gave.
 
     Attributes:
@@ -54,13 +53,13 @@ def parse(text: str, limits: Limits) -> Parsed:
     part = TextSlice(text, start, end)
     faults: list[Diagnostic] = []
     try:
-        items: tuple[Item, ...] | None = layout_parser().parse(part, start="layout")
+        items: tuple[Item, ...] | None = cast("tuple[Item, ...]", layout_parser().parse(part, start="layout"))
     except UnexpectedInput:
         items, faults = _recover(part)
     if items is not None:
         faults += _check_structure(text, items)
         faults.sort(key=_place)
-    return Parsed(None if faults else items, tuple(faults))
+    return Parsed(None if faults else items, tuple(faults[:MOST_FAULTS]))
 
 
 def _refuse_unread(text: str, start: int, end: int, limits: Limits) -> Diagnostic | None:
@@ -105,8 +104,8 @@ def _recover(part: TextSlice[str]) -> tuple[tuple[Item, ...] | None, list[Diagno
 
 def _check_structure(text: str, items: tuple[Item, ...]) -> list[Diagnostic]:
     faults: list[Diagnostic] = []
-    if "(" in text and "0" in text:
-        faults += check_removals(items)
+    if "*" in text and "0" in text:
+        faults += check_removals(text, items)
     if "@" in text:
         faults += check_owners(items)
     return faults

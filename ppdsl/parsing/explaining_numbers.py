@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ppdsl.nodes import SEPARATORS
 from ppdsl.parsing import rules
-from ppdsl.parsing.edits import Choice, Edit, Fault
+from ppdsl.parsing.edits import Choice, Edit, Fault, shorten
 from ppdsl.parsing.suggestions import ascii_digits
 from ppdsl.source import Span
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from ppdsl.parsing.recovery import Recovery
 
 _MOST_DIGITS = 12
+_BEFORE_DIGITS = "\\*@" + SEPARATORS
 UNITS = ("SYMBOLS", "CLOSE")
 """The tokens that a repeat may follow."""
 
@@ -48,7 +50,7 @@ def explain_repeat(walk: Recovery, at: int) -> int:
         product = 1
         for count in counts:
             product *= count
-        choices = ()
+        choices: tuple[Choice, ...] = ()
         if len(str(product)) <= _MOST_DIGITS and len(counts) == behind - at + 1:
             choices = (Choice(f"multiply the counts: `*{product}`", (Edit(_start(first), span.end, f"*{product}"),)),)
         walk.report(Fault(rules.REPEATED_REPEAT, "a repeat cannot be repeated", span, choices, help="put a group around the first repeat"))
@@ -57,16 +59,13 @@ def explain_repeat(walk: Recovery, at: int) -> int:
         help_text: str | None = "repeat the whole stage: `(t@1|)*3`"
         walk.report(Fault(rules.NOT_A_SYMBOL, "an owner cannot be repeated", span, help=help_text))
         return behind
-    choices = ()
-    if _type(walk, behind) == "SYMBOLS":
-        symbol, end = _first_symbol(walk.tokens[behind])
-        choices = (Choice(f"write `{symbol}*{_count(token)}`", (Edit(span.start, end, f"{symbol}*{_count(token)}"),)),)
-    walk.report(Fault(rules.NOT_A_SYMBOL, "a repeat where a symbol must stand", span, choices))
+    remedies = _put_behind(walk, span, behind, f"*{_count(token)}")
+    walk.report(Fault(rules.NOT_A_SYMBOL, "a repeat where a symbol must stand", span, remedies))
     return behind
 
 
 def _count(token: Token) -> int:
-    return int(token.lstrip("\\* \t\r\n,"))
+    return int(token.lstrip(_BEFORE_DIGITS))
 
 
 def explain_bad_count(walk: Recovery, at: int) -> int:
@@ -76,23 +75,30 @@ def explain_bad_count(walk: Recovery, at: int) -> int:
     span = Span(_start(token), _end(walk.tokens[behind - 1]))
     written = walk.text[_end(token) : span.end].strip(" \t\r\n,")
     if token.type == "STAR" and walk.last not in UNITS:
-        walk.report(Fault(rules.NOT_A_SYMBOL, "`*` where a symbol must stand", span))
+        remedy = (Choice("remove it", (Edit(span.start, span.end, ""),)),)
+        walk.report(Fault(rules.NOT_A_SYMBOL, "`*` where a symbol must stand", span, remedy))
         return behind
-    what = "rank" if token.type == "AT" else "repeat count"
-    choices: tuple[Choice, ...] = ()
-    digits = (ascii_digits(written) or "").lstrip("0") or written.strip("*()")
-    if written and digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS:
-        choices = (Choice(f"write `{token[-1]}{digits}`", (Edit(span.start, span.end, f"{token[-1]}{digits}"),)),)
-    if not written:
-        message = f"{what} missing after `{token[-1]}`"
-    elif written.isascii() and written.isdigit():
-        message = f"{what} of {len(written)} digits, at most {_MOST_DIGITS} are read"
-    else:
-        message = f"{what} `{written}` is not a number in ASCII digits"
-    walk.report(Fault(rules.BAD_COUNT, message, span, choices))
+    _report_count(walk, token[-1], span, written)
     if token.type == "AT":
         walk.stand_in("OWNER", "@0", token)
     return behind
+
+
+def _report_count(walk: Recovery, sign: str, span: Span, written: str) -> None:
+    """Report what is written as a count behind ``*``, or as a rank behind ``@``."""
+    what = "rank" if sign == "@" else "repeat count"
+    choices: tuple[Choice, ...] = ()
+    digits = (ascii_digits(written) or "").lstrip("0") or written.strip("*()")
+    if written and digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS:
+        choices = (Choice(f"write `{sign}{digits}`", (Edit(span.start, span.end, f"{sign}{digits}"),)),)
+    if not written:
+        message = f"{what} missing after `{sign}`"
+    elif written.isascii() and written.isdigit():
+        message = f"{what} of {len(written)} digits, at most {_MOST_DIGITS} are read"
+    else:
+        message = f"{what} `{shorten(written)}` is not a number in ASCII digits"
+    help_text = None if written else f"write the {what} behind it"
+    walk.report(Fault(rules.BAD_COUNT, message, span, choices, help=help_text))
 
 
 def _behind_count(walk: Recovery, at: int) -> int:
@@ -108,38 +114,55 @@ def _behind_count(walk: Recovery, at: int) -> int:
 
 def explain_number(walk: Recovery, at: int) -> int:
     """Report a number that is no repeat count; give the index to go on with."""
-    token = walk.tokens[at]
-    if walk.last in ("REPEAT", "OWNER") and token.type == "NUMBER" and _type(walk, at - 1) == walk.last:
-        return _split_number(walk, at)
-    behind = at + 1
-    while _type(walk, behind) == "NUMBER" or (_type(walk, behind) == "STRANGE" and ascii_digits(walk.tokens[behind])):
-        behind += 1
+    token, before = walk.tokens[at], walk.tokens[at - 1]
+    behind = _behind_digits(walk, at)
     written = walk.text[_start(token) : _end(walk.tokens[behind - 1])]
+    if walk.last in ("REPEAT", "OWNER") and before.type == walk.last:
+        if token.type == "NUMBER":
+            return _split_number(walk, at)
+        if _end(before) == _start(token):
+            digits = before[-len(before.lstrip(_BEFORE_DIGITS)) :] + written
+            _report_count(walk, before.lstrip("\\")[0], Span(_start(before), _start(token) + len(written)), digits)
+            return walk.skip_repeats(behind)
     if _type(walk, behind) in ("STAR", "REPEAT"):
         return _count_first(walk, at, behind)
-    digits = ascii_digits(written)
+    ascii_form = ascii_digits(written)
     choices: tuple[Choice, ...] = ()
-    if walk.last in UNITS and digits and len(digits) <= _MOST_DIGITS:
-        choices = (Choice(f"write `*{digits}`", (Edit(_start(token), _start(token) + len(written), f"*{digits}"),)),)
     span = Span(_start(token), _start(token) + len(written))
+    if ascii_form and len(ascii_form) <= _MOST_DIGITS:
+        repeat = f"*{ascii_form}"
+        choices = (Choice(f"write `{repeat}`", (Edit(span.start, span.end, repeat),)),) if walk.last in UNITS else ()
+        choices += _put_behind(walk, span, behind, repeat)
     walk.report(Fault(rules.NOT_A_SYMBOL, "a number where a symbol must stand", span, choices))
     return walk.skip_repeats(behind)
 
 
+def _behind_digits(walk: Recovery, at: int) -> int:
+    """Give the index behind the digits of any script that stand at ``at``."""
+    while _type(walk, at) == "NUMBER" or (_type(walk, at) == "STRANGE" and ascii_digits(walk.tokens[at])):
+        at += 1
+    return at
+
+
 def _count_first(walk: Recovery, at: int, star: int) -> int:
     """Report ``3*t``: the count stands before what it repeats."""
-    number, unit = walk.tokens[at], star + 1
+    number = walk.tokens[at]
     span = Span(_start(number), _end(walk.tokens[star]))
     choices: tuple[Choice, ...] = ()
-    repeat = f"*{number}"
     if _type(walk, star) == "STAR" and number.type == "NUMBER" and len(number) <= _MOST_DIGITS:
-        if _type(walk, unit) == "SYMBOLS":
-            symbol, end = _first_symbol(walk.tokens[unit])
-            choices = (Choice(f"write `{symbol}{repeat}`", (Edit(span.start, end, symbol + repeat),)),)
-        elif _type(walk, unit) == "OPEN" and (close := _matching(walk, unit)) is not None:
-            choices = (Choice(f"put `{repeat}` behind the group", (Edit(span.start, span.end, ""), Edit(close, close, repeat))),)
+        choices = _put_behind(walk, span, star + 1, f"*{number}")
     walk.report(Fault(rules.NOT_A_SYMBOL, "a count before what it repeats", span, choices))
     return walk.skip_repeats(star)
+
+
+def _put_behind(walk: Recovery, span: Span, unit: int, repeat: str) -> tuple[Choice, ...]:
+    """Propose to write a count, which stands at ``span``, behind the symbol or the group that follows it."""
+    if _type(walk, unit) == "SYMBOLS":
+        symbol, end = _first_symbol(walk.tokens[unit])
+        return (Choice(f"write `{symbol}{repeat}`", (Edit(span.start, end, symbol + repeat),)),)
+    if _type(walk, unit) == "OPEN" and (close := _matching(walk, unit)) is not None:
+        return (Choice(f"put `{repeat}` behind the group", (Edit(span.start, span.end, ""), Edit(close, close, repeat))),)
+    return ()
 
 
 def _matching(walk: Recovery, at: int) -> int | None:
@@ -154,11 +177,9 @@ def _matching(walk: Recovery, at: int) -> int | None:
 
 def _split_number(walk: Recovery, at: int) -> int:
     """Report ``1,0``: a comma or a space between the digits of one number."""
-    behind = at + 1
-    while _type(walk, behind) == "NUMBER":
-        behind += 1
+    behind = _behind_digits(walk, at)
     first = walk.tokens[at - 1]
-    start = _end(first) - len(first.lstrip("\\*@ \t\r\n,"))
+    start = _end(first) - len(first.lstrip(_BEFORE_DIGITS))
     end = _end(walk.tokens[behind - 1])
     written = walk.text[start:end]
     digits = "".join(char for char in written if char.isdigit())

@@ -69,7 +69,7 @@ class _Build:
     @staticmethod
     def symbols(children: list[Token]) -> list[Run]:
         runs = _split(children[0])
-        if len(children) > 1:
+        if len(children) > 1 and runs:
             repeat, last = children[1], runs.pop()
             runs.append(Run(last.kind, last.count - 1 + count_of(repeat), last.start, _end(repeat), count_of(repeat)))
         return runs
@@ -89,16 +89,7 @@ class _Build:
 
 @cache
 def layout_parser() -> Lark:
-    """Build the LALR parser; about 20 ms, once a process."""
-    from lark import Lark  # noqa: PLC0415 -- the package loads lark only when a layout is read
+    """Open the LALR parser, once a process."""
+    from ppdsl_grammar.building import open_parser  # noqa: PLC0415 -- the package loads lark only when a layout is read
 
-    return Lark.open_from_package(
-        "ppdsl_grammar",
-        "layout.lark",
-        start=["layout", "pieces"],
-        parser="lalr",
-        lexer="basic",
-        transformer=_Build(),
-        propagate_positions=False,
-        maybe_placeholders=False,
-    )
+    return open_parser(_Build())

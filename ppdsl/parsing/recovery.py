@@ -6,12 +6,13 @@ token's place so that the rest can be read.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from lark import Token, UnexpectedToken
 
 from ppdsl.parsing import rules
-from ppdsl.parsing.edits import Choice, Edit, Fault
+from ppdsl.parsing.edits import MOST_FAULTS, Choice, Edit, Fault, shorten
 from ppdsl.parsing.explaining_numbers import UNITS, explain_bad_count, explain_number, explain_repeat
 from ppdsl.parsing.suggestions import ascii_digits, meant_by
 from ppdsl.source import Span
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
 
     from ppdsl.nodes import Item
 
-MOST_FAULTS = 20
-"""How many syntax faults are reported at most."""
+_SHORTEST_WORD = 3
 
 
 class Recovery:
@@ -37,7 +37,8 @@ class Recovery:
     def __init__(self, parser: Lark, text: TextSlice[str]) -> None:
         self._feed = parser.parse_interactive(text, start="layout")
         self.text = text.text
-        self.tokens: list[Token] = [*self._feed.lexer_thread.lex(self._feed.parser_state)]
+        lexer = self._feed.lexer_thread
+        self.tokens: list[Token] = [*lexer.lex(self._feed.parser_state)]  # type: ignore[no-untyped-call]  # lark types it not
         self.faults: list[Fault] = []
         self.last = ""
         self.open: list[Token] = []
@@ -50,7 +51,7 @@ class Recovery:
                 return None
             at = at + 1 if self._take(self.tokens[at]) else self._explain(at)
         self._close_groups()
-        items: tuple[Item, ...] = self._feed.feed_eof()
+        items: tuple[Item, ...] = self._feed.feed_eof()  # type: ignore[no-untyped-call]  # lark types it not
         return items
 
     def _take(self, token: Token) -> bool:
@@ -69,6 +70,11 @@ class Recovery:
         """Let the parser take a token that is not written, in the place of ``like``."""
         self._take(Token.new_borrow_pos(kind, text, like))
 
+    def fill_group(self, like: Token) -> None:
+        """Let the parser take a symbol that stands for nothing, where a group would be left empty by faults alone."""
+        if self.last == "OPEN":
+            self.stand_in("SYMBOLS", "", like)
+
     def report(self, fault: Fault) -> None:
         """Add a fault."""
         self.faults.append(fault)
@@ -86,8 +92,7 @@ class Recovery:
             after = explain_bad_count(self, at)
         else:
             after = explain_number(self, at)
-        if self.last in ("OPEN", ""):
-            self.stand_in("SYMBOLS", "t", token)
+        self.fill_group(token)
         return after
 
     def skip_repeats(self, at: int) -> int:
@@ -100,6 +105,12 @@ class Recovery:
 
     def _strange(self, at: int) -> int:
         token = self.tokens[at]
+        if (behind := self._behind_word(at)) is not None:
+            span = span_of(token, self.tokens[behind - 1])
+            message = f"unknown symbols `{shorten(self.text[span.start : span.end])}`"
+            self.report(Fault(rules.UNKNOWN_SYMBOL, message, span, help="write each layer as one letter: E, t, m, N or L"))
+            self.fill_group(token)
+            return self.skip_repeats(behind)
         meant = meant_by(token)
         if meant == "*":
             after = self._strange_star(at)
@@ -119,8 +130,20 @@ class Recovery:
             return behind
         if meant in ("", " ", ","):
             return behind
-        self.stand_in("SYMBOLS", meant or "t", token)
+        if meant is not None:
+            self.stand_in("SYMBOLS", meant, token)
+        self.fill_group(token)
         return self.skip_repeats(behind)
+
+    def _behind_word(self, at: int) -> int | None:
+        """Give the index behind the word that stands at ``at``; None where it is no word, but letters that each mean something."""
+        behind = at
+        while behind < len(self.tokens) and self.tokens[behind].type == "STRANGE" and self.tokens[behind].isalpha():
+            if behind > at and not _touch(self.tokens[behind - 1], self.tokens[behind]):
+                break
+            behind += 1
+        word = self.tokens[at:behind]
+        return behind if len(word) >= _SHORTEST_WORD and len(set(word)) > 1 and None in map(meant_by, word) else None
 
     def _strange_star(self, at: int) -> int | None:
         token = self.tokens[at]
@@ -135,32 +158,34 @@ class Recovery:
         token = self.tokens[at]
         if not self.open:
             after = self.skip_repeats(at + 1)
-            remedy = (Choice("remove it", (_replace(token, ""),)),) if after == at + 1 else ()
+            remedy = (Choice("remove it", (_replace(token, ""),)),)
             self.report(Fault(rules.UNOPENED, "`)` was never opened", span_of(token), remedy))
             return after
         opening = self.open[-1]
         span = span_of(opening, self.tokens[self.skip_repeats(at + 1) - 1])
         remedy = (Choice("remove it", (Edit(span.start, span.end, ""),)),)
         self.report(Fault(rules.EMPTY_GROUP, "empty group", span_of(opening, token), remedy))
-        self.stand_in("SYMBOLS", "t", token)
+        self.fill_group(token)
         self._take(token)
         return at + 1
 
     def _close_groups(self) -> None:
+        """Report the groups that are still open, and close them."""
+        if not self.open:
+            return
+        repeats = [token.start_pos or 0 for token in self.tokens if token.type == "REPEAT"]
         for opening in self.open[: MOST_FAULTS - len(self.faults)]:
-            self.report(Fault(rules.UNCLOSED, "`(` is never closed", span_of(opening), self._closings(opening)))
+            self.report(Fault(rules.UNCLOSED, "`(` is never closed", span_of(opening), self._closings(opening, repeats)))
         self.faults.sort(key=lambda fault: fault.span)
         while self.open:
-            if self.last == "OPEN":
-                self.stand_in("SYMBOLS", "t", self.open[-1])
+            self.fill_group(self.open[-1])
             self.stand_in("CLOSE", ")", self.open[-1])
 
-    def _closings(self, opening: Token) -> tuple[Choice, ...]:
+    def _closings(self, opening: Token, repeats: list[int]) -> tuple[Choice, ...]:
         """Guess where an unclosed group was to end: before a repeat, or at the text's end."""
-        behind = [token for token in self.tokens if token.start_pos >= opening.end_pos]  # type: ignore[operator]
-        repeats = [token.start_pos for token in behind if token.type == "REPEAT" and token.start_pos != opening.end_pos]
-        places = [*dict.fromkeys([*repeats[:1], *repeats[-1:], self.tokens[-1].end_pos])]
-        return tuple(Choice("close it", (Edit(place, place, ")"),)) for place in places if place is not None)
+        inner = bisect_right(repeats, opening.end_pos or 0)
+        places = dict.fromkeys([*repeats[inner:][:1], *repeats[inner:][-1:], self.tokens[-1].end_pos or 0])
+        return tuple(Choice("close it", (Edit(place, place, ")"),)) for place in places)
 
 
 def _touch(before: Token, after: Token) -> bool:
@@ -180,6 +205,6 @@ def _replace(token: Token, text: str) -> Edit:
 def _strange_fault(text: str, span: Span, meant: str | None, count: int) -> Fault:
     choices: tuple[Choice, ...] = ()
     if meant is not None:
-        help_text = f"write `{meant * count}` for `{text}`" if meant.strip() else "remove it"
+        help_text = f"write `{shorten(meant * count)}` for `{shorten(text)}`" if meant.strip() else "remove it"
         choices = (Choice(help_text, (Edit(span.start, span.end, meant * count),)),)
-    return Fault(rules.UNKNOWN_SYMBOL, f"unknown symbol `{text}`", span, choices)
+    return Fault(rules.UNKNOWN_SYMBOL, f"unknown symbol `{shorten(text)}`", span, choices)

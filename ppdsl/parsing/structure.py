@@ -1,41 +1,72 @@
-"""Faults of syntax that the grammar cannot express: where owners stand (PP109), and `*0` over nested groups (PP112)."""
+"""Faults of syntax that the grammar cannot express: where owners stand (PP109), and what `*0` may not remove (PP112)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from ppdsl.nodes import Group, Item, Owner, Run, fold
-from ppdsl.parsing.rules import NESTED_REMOVAL, OWNER_PLACE
+from ppdsl.diagnostics import Proposal
+from ppdsl.nodes import SEPARATORS, Group, Item, Owner, Run, fold
+from ppdsl.parsing.edits import MOST_FAULTS
+from ppdsl.parsing.rules import OWNER_PLACE, REMOVAL
+from ppdsl.source import Span
 
 if TYPE_CHECKING:
     from ppdsl.diagnostics import Diagnostic
 
 
-def check_removals(items: tuple[Item, ...]) -> list[Diagnostic]:
-    """Report each ``*0`` behind a group that holds a group."""
-    faults = []
+def check_removals(text: str, items: tuple[Item, ...]) -> list[Diagnostic]:
+    """Report each ``*0`` behind a group that holds a group, or apart from its symbol: there Megatron-LM removes something else."""
+    faults: list[Diagnostic] = []
     stack = [*reversed(items)]
-    while stack:
+    while stack and len(faults) < MOST_FAULTS:
         item = stack.pop()
-        if not isinstance(item, Group):
+        if isinstance(item, Owner):
             continue
-        if item.repeat == 0 and any(isinstance(inner, Group) for inner in item.items):
-            faults.append(
-                NESTED_REMOVAL.report(
-                    "`*0` on a group that holds a group",
-                    item.span,
-                    notes=["Megatron-LM removes another part of the text than this group"],
-                    help="delete the group",
-                )
-            )
+        if isinstance(item, Run):
+            if item.repeat == 0 and (gap := _gap(text, item)) is not None:
+                faults.append(_distant_removal(text, item, gap))
+        elif item.repeat == 0 and any(isinstance(inner, Group) for inner in item.items):
+            faults.append(_nested_removal(text, item))
         else:
             stack.extend(reversed(item.items))
     return faults
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+def _nested_removal(text: str, group: Group) -> Diagnostic:
+    return REMOVAL.report(
+        "`*0` on a group that holds a group",
+        group.span,
+        notes=["Megatron-LM removes another part of the text than this group"],
+        help="delete the group",
+        proposals=[Proposal("delete the group", text[: group.start] + text[group.end :])],
+    )
+
+
+def _gap(text: str, run: Run) -> Span | None:
+    """Give the place of white space or a backslash right before a run's ``*``; None where there is none. Commas do not count."""
+    star = text.rindex("*", run.start, run.end)
+    start = star
+    while text[start - 1] == ",":
+        start -= 1
+    if text[start - 1] not in " \t\r\n\\":
+        return None
+    while text[start - 1] in SEPARATORS or text[start - 1] == "\\":
+        start -= 1
+    return Span(start, star)
+
+
+def _distant_removal(text: str, run: Run, gap: Span) -> Diagnostic:
+    what = "backslash" if "\\" in text[gap.start : gap.end] else "white space"
+    return REMOVAL.report(
+        f"{what} between `{run.kind}` and `*0`",
+        Span(gap.start, run.end),
+        notes=[f"Megatron-LM removes the {what} instead, and keeps `{run.kind}`"] if "\n" not in text[gap.start : gap.end] else [],
+        help=f"write `{run.kind}*0`",
+        proposals=[Proposal(f"write `{run.kind}*0`", text[: gap.start] + text[gap.end :])],
+    )
+
+
+class _Part(NamedTuple):
     """A part of one stage: what of it counts for owners."""
 
     filled: bool = False
@@ -45,12 +76,15 @@ class _Part:
 _NOTHING = _Part()
 
 
-@dataclass(frozen=True, slots=True)
-class _Stretch:
+class _Stretch(NamedTuple):
     """Items in a row: one part of a stage, or, where bars stand between, the first and the last part."""
 
     head: _Part
     tail: _Part | None = None
+
+
+_BAR = _Stretch(_NOTHING, _NOTHING)
+_LAYERS = _Stretch(_Part(filled=True))
 
 
 class _OwnerCheck:
@@ -61,20 +95,19 @@ class _OwnerCheck:
         self.owned: Owner | None = None
         self.unowned = False
 
-    def leaf(self, item: Run | Owner) -> _Stretch:
+    def join(self, parts: list[Run | Owner | _Stretch]) -> _Stretch:
+        whole = _Stretch(_NOTHING)
+        for part in parts:
+            whole = self._append(whole, part if isinstance(part, _Stretch) else self._leaf(part))
+        return whole
+
+    def _leaf(self, item: Run | Owner) -> _Stretch:
         if isinstance(item, Owner):
             return _Stretch(_Part(filled=True, owner=item))
         if item.kind == "|" and item.count:
-            if item.count > 1:
-                self.unowned = True
-            return _Stretch(_NOTHING, _NOTHING)
-        return _Stretch(_Part(filled=item.count > 0))
-
-    def join(self, stretches: list[_Stretch]) -> _Stretch:
-        whole = _Stretch(_NOTHING)
-        for stretch in stretches:
-            whole = self._append(whole, stretch)
-        return whole
+            self.unowned |= item.count > 1
+            return _BAR
+        return _LAYERS if item.count else _Stretch(_NOTHING)
 
     def power(self, stretch: _Stretch, group: Group) -> _Stretch:
         if group.count == 0:
@@ -104,14 +137,15 @@ class _OwnerCheck:
                 fault = OWNER_PLACE.report(
                     "an owner that is not at the end of its stage", before.owner.span, help="move it behind the last layer, before the bar"
                 )
-            self.misplaced[before.owner.start] = fault
+            if len(self.misplaced) < MOST_FAULTS:
+                self.misplaced[before.owner.start] = fault
         return _Part(before.filled or after.filled, after.owner or before.owner)
 
 
 def check_owners(items: tuple[Item, ...]) -> list[Diagnostic]:
     """Report owners that are not the last thing in their stage, twice in it, or on some stages only."""
     check = _OwnerCheck()
-    whole = fold(items, check.leaf, check.join, check.power)
+    whole = fold(items, check.join, check.power)
     check.end_stage(whole.head)
     if whole.tail is not None:
         check.end_stage(whole.tail)

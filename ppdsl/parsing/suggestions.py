@@ -43,7 +43,6 @@ _MEANT = {
     "∣": "|",  # noqa: RUF001 -- divides
     "ǀ": "|",  # noqa: RUF001 -- dental click
     "｜": "|",  # noqa: RUF001 -- full width
-    ";": "|",
     # parentheses
     "[": "(",
     "{": "(",
@@ -60,6 +59,7 @@ _MEANT = {
     "\u2009": " ",
     "\ufeff": "",
     "\u200b": "",
+    ";": "",
     "\\": "",
     "'": "",
     '"': "",

@@ -35,8 +35,7 @@ class Chunk(NamedTuple):  # a plan may hold a million of them, and a frozen data
     loss: bool
 
 
-@dataclass(frozen=True, slots=True)
-class LayerMove:
+class LayerMove(NamedTuple):
     """Where one layer is under two plans.
 
     Attributes:

@@ -10,7 +10,7 @@ from ppdsl.options import Limits, Options, Placement
 from ppdsl.parsing import parse
 from ppdsl.planning.building import build_plan
 from ppdsl.rendering.characters import visible
-from ppdsl.validation import Subject, validate
+from ppdsl.validation import examine, validate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +35,7 @@ def rebuild_plan(layout: str, pp: int, placement: str, stages: int) -> Plan:
         raise ValueError(f"pp is {_count(pp)}, but there are {stages} chunks")
     if placement not in (*get_args(Placement), "owners"):
         raise ValueError(f"placement is {placement[:20]!a}, not 'loop', 'v' or 'owners'")
-    kept: Placement | None = "loop" if placement == "loop" else "v" if placement == "v" else None
+    dealt: Placement | None = "loop" if placement == "loop" else "v" if placement == "v" else None
     limits = Limits(text=len(layout), stages=stages, depth=len(layout))
     parsed = parse(layout, limits)
     _refuse(parsed.diagnostics)
@@ -43,10 +43,11 @@ def rebuild_plan(layout: str, pp: int, placement: str, stages: int) -> Plan:
     form = normalize(items, limits)
     if form.tally.stages != stages:
         raise ValueError(f"layout has {_count(form.tally.stages)} stages, but there are {stages} chunks")
-    if any((stage.owner is None) == (kept is None) for stage in form.stages):
-        raise ValueError(f"placement is {placement!r}, but the stages of layout have {'no ' if kept is None else ''}owners")
-    _refuse(validate(Subject(layout, items, form, Options(pp=pp, placement=kept, limits=limits), pp, kept)))
-    return build_plan(form, format_canonical(form, max(len(layout), Limits().text)) or layout, pp, kept)
+    subject = examine(layout, items, form, Options(pp=pp, placement=dealt, limits=limits))
+    if subject.placement != dealt:
+        raise ValueError(f"placement is {placement!r}, but the stages of layout have {'no ' if dealt is None else ''}owners")
+    _refuse(validate(subject))
+    return build_plan(form, format_canonical(form, max(len(layout), Limits().text)) or layout, pp, dealt)
 
 
 def _refuse(diagnostics: Iterable[Diagnostic]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from ppdsl.diagnostics import Label, Proposal, Rule
@@ -23,8 +24,8 @@ LAYER_COUNT = Rule(
     "PP302",
     "error",
     "decoder layers differ from --num-layers",
-    "The t of a layout must add up to the layers of the model. Megatron-LM asserts it while the model is built; shipped scripts have had layouts "
-    "that add up to 85 where the model has 78 layers.",
+    "The `t` of a layout must add up to the decoder layers of the model. Megatron-LM notices only after the job has started; a script "
+    "has been published whose layout adds up to 85 where the model has 78 layers.",
     wrong="check 'Et*3||t*3|t*6NL' --num-layers 13",
     right="check 'Et*3||t*4|t*6NL' --num-layers 13",
 )
@@ -32,8 +33,8 @@ MTP_COUNT = Rule(
     "PP308",
     "error",
     "MTP layers differ from --mtp-num-layers",
-    "The m of a layout must add up to the multi-token-prediction layers of the model. Under --target megatron a count that is not given means "
-    "none, as it does there.",
+    "The `m` of a layout must add up to the multi-token-prediction layers of the model. Under --target megatron or mindspeed a count "
+    "that is not given means none, as it does there.",
     wrong="check 'Ett|tmL' --mtp-num-layers 2",
     right="check 'Ett|tmmL' --mtp-num-layers 2",
 )
@@ -50,64 +51,69 @@ TOO_MANY_LAYERS = Rule(
     "PP404",
     "error",
     "over 999,999,999,999 layers of a kind",
-    "Nested repeats multiply. More layers of a kind than twelve digits can count are taken for a mistake.",
+    "Nested repeats multiply. More layers of one kind than twelve digits can count are taken for a mistake.",
     wrong="check 'E((t*999999)*999999)*9L'",
     right="check 'Et*999999L'",
 )
 RULES = (LAYER_COUNT, MTP_COUNT, TOO_MANY_STAGES, TOO_MANY_LAYERS)
 
-_NOUNS = {"E": "embedding", "t": "decoder layer", "m": "MTP layer", "N": "final norm", "L": "loss"}
+_NOUNS = {"E": "embedding", "t": "decoder layer", "m": "MTP layer", "N": "final norm", "L": "lm-head"}
 _MOST_LABELS = 6
 _MOST_PROPOSALS = 6
 
 
 def check_limits(subject: Subject) -> Iterator[Diagnostic]:
     """PP401 and PP404: too many stages to list, or too many layers of a kind."""
-    limit = subject.options.limits.stages
-    if subject.stages > limit:
+    limit, whole = subject.options.limits.stages, subject.form.tally
+    if whole.stages > limit:
         yield TOO_MANY_STAGES.report(
-            f"layout has {plural(subject.stages, 'stage')}, the limit is {limit:,}",
+            f"layout has {plural(whole.stages, 'stage')}, the limit is {limit:,}",
             subject.whole,
             help="raise the limit with --max-stages if so many are meant",
         )
-    for kind, noun in _NOUNS.items():
-        if subject.form.tally.count(kind) > MOST_COUNT:
-            yield TOO_MANY_LAYERS.report(
-                f"layout has over {MOST_COUNT:,} {noun}s", (subject.form.tally.first(kind) or subject.items[0]).span, help="lower the counts"
-            )
+    for kind, count in whole.counts.items():
+        first = whole.first(kind) if count > MOST_COUNT else None
+        if first is not None:
+            yield TOO_MANY_LAYERS.report(f"layout has over {plural(MOST_COUNT, _NOUNS[kind])}", first.span, help="lower the counts")
 
 
 def check_layer_count(subject: Subject) -> Iterator[Diagnostic]:
     """PP302: decoder layers against num_layers."""
     wanted, found = subject.options.num_layers, subject.form.tally.count("t")
-    if wanted is None or wanted == found:
-        return
-    message = f"layout has {plural(found, 'decoder layer')}, --num-layers says {wanted:,}"
-    yield _count_fault(LAYER_COUNT, subject, "t", message, wanted - found)
+    if wanted is not None and wanted != found:
+        yield _count_fault(subject, LAYER_COUNT, "t", f"--num-layers says {wanted:,}", wanted - found)
 
 
 def check_mtp_count(subject: Subject) -> Iterator[Diagnostic]:
     """PP308: MTP layers against mtp_num_layers."""
     wanted, found = subject.options.mtp_num_layers, subject.form.tally.count("m")
-    says = f"--mtp-num-layers says {wanted}"
-    if wanted is None and subject.options.target in ("megatron", "mindspeed"):
-        wanted, says = 0, "--mtp-num-layers is not given, which means none"
     if wanted is not None and wanted != found:
-        message = f"layout has {plural(found, 'MTP layer')}, {says}"
-        yield _count_fault(MTP_COUNT, subject, "m", message, wanted - found)
+        yield _count_fault(subject, MTP_COUNT, "m", f"--mtp-num-layers says {wanted:,}", wanted - found)
+    first = subject.form.tally.first("m") if found and wanted is None else None
+    if first is not None and subject.options.target in ("megatron", "mindspeed"):
+        yield MTP_COUNT.report(
+            f"layout has {plural(found, 'MTP layer')}, --mtp-num-layers is not given, which means none",
+            first.span,
+            help=f"give --mtp-num-layers {found}" if found <= MOST_COUNT else None,
+        )
 
 
-def _count_fault(rule: Rule, subject: Subject, kind: str, message: str, missing: int) -> Diagnostic:
+def _count_fault(subject: Subject, rule: Rule, kind: str, says: str, missing: int) -> Diagnostic:
+    """Report that the layers of a kind are too few (``missing`` is positive) or too many (it is negative)."""
+    message = f"layout has {plural(subject.form.tally.count(kind), _NOUNS[kind])}, {says}"
     places = [(item, count, stage) for item, count, stage in _places(subject.items, kind) if count]
-    proposals = [*_change_counts(subject, places, kind, missing)]
     if not places:
-        span = _insertion_point(subject, kind)
-        text = format_run(kind, missing)
-        fix = apply_edits(subject.text, [Edit(span.start, span.start, text)])
-        return rule.report(message, span, proposals=[Proposal(f"add `{text}`", fix)])
-    labels = [Label(item.span, plural(count, "layer")) for item, count, _ in places[:-1][-_MOST_LABELS:]]
-    last, count, _ = places[-1]
-    return rule.report(message, last.span, label=plural(count, "layer"), labels=labels, proposals=proposals[:_MOST_PROPOSALS])
+        at = _insertion_point(subject, kind)
+        return rule.report(message, Span(at, at), proposals=_add(subject, kind, missing))
+    remedies = chain(_change_run(subject, places, kind, missing), _change_group(subject, places, missing), _add(subject, kind, missing))
+    *others, (last, count, _) = places
+    return rule.report(
+        message,
+        last.span,
+        label=plural(count, "layer"),
+        labels=[Label(item.span, plural(count, "layer")) for item, count, _ in others[-_MOST_LABELS:]],
+        proposals=islice(remedies, _MOST_PROPOSALS),
+    )
 
 
 def _places(items: tuple[Item, ...], kind: str) -> Iterator[tuple[Item, int, int]]:
@@ -123,31 +129,40 @@ def _places(items: tuple[Item, ...], kind: str) -> Iterator[tuple[Item, int, int
             stage += whole.count("|")
 
 
-def _change_counts(subject: Subject, places: list[tuple[Item, int, int]], kind: str, missing: int) -> Iterator[Proposal]:
-    """Propose to change one run so that the counts agree: the lightest where layers are missing, else the heaviest."""
-    ends = {0, subject.stages - 1}
+def _change_run(subject: Subject, places: list[tuple[Item, int, int]], kind: str, missing: int) -> Iterator[Proposal]:
+    """Propose to change one run so that the counts agree: the lightest where layers are missing, else the heaviest; outer stages last."""
+    outer = {0, subject.stages - 1}
     total = sum(count for _, count, _ in places) + missing
-    runs = [place for place in places if isinstance(place[0], Run)]
-    for item, count, stage in sorted(runs, key=lambda place: (place[1] if missing > 0 else -place[1], place[2] in ends)):
-        if 0 <= count + missing <= MOST_COUNT:
+    sign = 1 if missing > 0 else -1
+    for item, count, stage in sorted(places, key=lambda place: (sign * place[1], place[2] in outer)):
+        if isinstance(item, Run) and 0 <= count + missing <= MOST_COUNT:
             text = format_run(kind, count + missing)
             fix = apply_edits(subject.text, [Edit(item.start, item.end, text)])
             yield Proposal(f"`{text}` in stage {stage:,} gives {total:,}" if text else f"without it there are {total:,}", fix)
+
+
+def _change_group(subject: Subject, places: list[tuple[Item, int, int]], missing: int) -> Iterator[Proposal]:
+    """Propose to change the repeat of one group so that the counts agree."""
+    total = sum(count for _, count, _ in places) + missing
     for item, count, _ in places:
-        if isinstance(item, Group) and item.repeat and (count + missing) * item.repeat % count == 0:
-            repeat = (count + missing) * item.repeat // count
-            if 1 <= repeat <= MOST_COUNT:
-                written = subject.text[item.start : item.end]
-                text = f"{written[: written.rindex('*')]}*{repeat}"
-                fix = apply_edits(subject.text, [Edit(item.start, item.end, text)])
+        if isinstance(item, Group) and item.repeat:
+            repeat, rest = divmod((count + missing) * item.repeat, count)
+            if rest == 0 and 1 <= repeat <= MOST_COUNT:
+                pattern = subject.text[item.start : subject.text.rindex("*", item.start, item.end)]
+                fix = apply_edits(subject.text, [Edit(item.start, item.end, f"{pattern}*{repeat}")])
                 yield Proposal(f"a repeat of {repeat:,} gives {total:,}", fix)
 
 
-def _insertion_point(subject: Subject, kind: str) -> Span:
-    """Give the place where a layer of a kind that is missing altogether would go: before L, or behind E."""
-    before = subject.form.tally.last("L") if kind == "m" else None
-    if before is not None:
-        return Span(before.start, before.start)
-    embedding = subject.form.tally.first("E")
-    at = embedding.end if embedding is not None else subject.whole.start
-    return Span(at, at) if kind == "t" else Span(subject.whole.end, subject.whole.end)
+def _add(subject: Subject, kind: str, missing: int) -> Iterator[Proposal]:
+    """Propose to write the layers that are missing."""
+    if missing > 0:
+        at, text = _insertion_point(subject, kind), format_run(kind, missing)
+        yield Proposal(f"add `{text}`", apply_edits(subject.text, [Edit(at, at, text)]))
+
+
+def _insertion_point(subject: Subject, kind: str) -> int:
+    """Give the offset where the first layers of a kind would go: decoder layers behind E, MTP layers before L."""
+    neighbour = subject.form.tally.first("E") if kind == "t" else subject.form.tally.last("L")
+    if neighbour is None:
+        return subject.whole.start if kind == "t" else subject.whole.end
+    return neighbour.end if kind == "t" else neighbour.start

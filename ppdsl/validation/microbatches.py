@@ -17,8 +17,9 @@ MICROBATCHES = Rule(
     "PP315",
     "error",
     "microbatches do not fit the schedule",
-    "The interleaved schedule works through groups of N microbatches (by default pp of them): pp <= N <= M, and M mod N is 0 or at least pp. "
-    "Outside of that Megatron-LM's own order deadlocks. 1F1B with fewer microbatches than ranks runs, but no rank is ever fully busy.",
+    "The interleaved schedule works through the M microbatches in groups of N, by default pp. It needs pp <= N <= M, and M mod N must be "
+    "0 or at least pp; outside of that Megatron-LM's own order deadlocks. 1F1B with fewer microbatches than ranks runs, with a warning: "
+    "it never keeps all ranks busy at once.",
     wrong="check 'Et|t|t|tL' --pp 2 --microbatches 3",
     right="check 'Et|t|t|tL' --pp 2 --microbatches 4",
 )
@@ -35,10 +36,9 @@ def check_microbatches(subject: Subject) -> Iterator[Diagnostic]:
         yield from _check_interleaved(subject, options.microbatches, options.microbatch_group_size or pp, pp)
     elif schedule == "1f1b" and options.microbatches < pp:
         yield MICROBATCHES.report(
-            f"{_written(options.microbatches)} for {plural(pp, 'rank')}",
+            f"{_written(options.microbatches)} cannot keep {plural(pp, 'rank')} busy at once",
             subject.whole,
             severity="warning",
-            notes=["no rank is ever fully busy"],
             help=f"use {pp:,} microbatches or more",
         )
 
@@ -53,14 +53,12 @@ def _check_interleaved(subject: Subject, microbatches: int, group: int, pp: int)
         return
     if group < pp:
         reason = f"the microbatch group of {group:,} is smaller than pp = {pp:,}"
+        help_text = "leave --microbatch-group-size out, or raise it to pp"
     elif group > microbatches:
         reason = f"{microbatches:,} is less than the microbatch group of {group:,}"
+        help_text = f"use {group:,} microbatches"
     else:
         reason = f"{microbatches:,} mod {group:,} = {rest:,}, which is neither 0 nor at least pp = {pp:,}"
-    group = max(group, pp)
-    nearest = [count for count in (microbatches // group * group, (microbatches // group + 1) * group) if count]
-    yield MICROBATCHES.report(
-        f"{_written(microbatches)} cannot be scheduled by interleaved_1f1b: {reason}",
-        subject.whole,
-        help=f"use {' or '.join(f'{count:,}' for count in nearest)} microbatches",
-    )
+        help_text = f"use {microbatches - rest:,} or {microbatches - rest + pp:,} microbatches"
+    message = f"{_written(microbatches)} cannot be scheduled by interleaved_1f1b: {reason}"
+    yield MICROBATCHES.report(message, subject.whole, help=help_text)

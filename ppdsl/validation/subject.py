@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from ppdsl.source import Span
@@ -13,6 +14,12 @@ if TYPE_CHECKING:
     from ppdsl.nodes import Item, Run
     from ppdsl.normal_form import NormalForm, Stage
     from ppdsl.options import Options, Placement
+
+MOST_REPORTED = 20
+"""How many diagnostics of one code are given at most."""
+
+_MOST_WORDS = 8
+_MOST_SHOWN = 10**15
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +33,11 @@ class Subject:
         options: What it is checked against.
         pp: Number of pipeline ranks: as given, or as the owners imply; None where neither is known.
         placement: None where the stages have owners of their own.
-        dealt_pp: The same as ``pp`` where the stages are listed and can be dealt to the ranks; else None, and rules about ranks say nothing.
+        dealt_pp: The same as ``pp`` where the stages are listed, and each rank gets at least one and, without owners, as many as every
+            other; else None, and rules about the load of ranks say nothing.
         vpp: The largest number of chunks on a rank; None where ``dealt_pp`` is.
+        listed: Whether there are no more stages than the limit. Rules about single stages say nothing of a layout that has more.
+        mtp_runs: Of a listed layout the runs of equal stages that hold MTP layers: number of the first stage, the stage, how many.
     """
 
     text: str
@@ -38,6 +48,8 @@ class Subject:
     placement: Placement | None
     dealt_pp: int | None
     vpp: int | None
+    listed: bool
+    mtp_runs: tuple[tuple[int, Stage, int], ...]
 
     @property
     def whole(self) -> Span:
@@ -49,10 +61,6 @@ class Subject:
         """How many stages there are."""
         return self.form.tally.stages
 
-    def stages_with(self, kind: str) -> list[tuple[int, Stage, int]]:
-        """Give the runs of stages that hold a kind of layer: number of the first, the stage, how many."""
-        return [(number, stage, count) for number, stage, count in self.form.runs() if stage.count(kind)]
-
 
 def examine(text: str, items: tuple[Item, ...], form: NormalForm, options: Options) -> Subject:
     """Derive what the rules need to know of a layout.
@@ -63,23 +71,51 @@ def examine(text: str, items: tuple[Item, ...], form: NormalForm, options: Optio
         form: Its normal form.
         options: What it is checked against.
     """
-    owned = any(stage.owner is not None for stage in form.stages)
-    if not owned:
-        pp = options.pp
-        dealt = pp is not None and form.order is not None and form.tally.stages % pp == 0
-        vpp = form.tally.stages // pp if dealt and pp is not None else None
-        return Subject(text, items, form, options, pp, options.placement or "loop", pp if dealt else None, vpp)
+    stages, order, pp = form.tally.stages, form.order, options.pp
+    listed = order is not None and stages <= options.limits.stages
+    # All stages have an owner or none has, so the first tells; of a layout that is too long to list, the text does.
+    owned = "@" in text if order is None else form.stages[order[0][0]].owner is not None
+    vpp = None
+    if owned:
+        chunks = count_chunks(form)
+        if pp is None and chunks:
+            pp = max(chunks) + 1
+        if listed and len(chunks) == pp == max(chunks) + 1:
+            vpp = max(chunks.values())
+    elif listed and pp is not None and stages % pp == 0:
+        vpp = stages // pp
+    placement = None if owned else options.placement or "loop"
+    dealt_pp = None if vpp is None else pp
+    mtp_runs = runs_with(form, "m") if listed else ()
+    return Subject(text, items, form, options, pp, placement, dealt_pp, vpp, listed, mtp_runs)
+
+
+def count_chunks(form: NormalForm) -> dict[int, int]:
+    """Give the number of stages of each owner, in the order in which the owners first occur; empty where the stages are not listed."""
     chunks: dict[int, int] = {}
     for _, stage, count in form.runs():
-        chunks[stage.owner or 0] = chunks.get(stage.owner or 0, 0) + count
-    pp = options.pp or max(stage.owner or 0 for stage in form.stages) + 1
-    dealt = form.order is not None and max(chunks) < pp
-    return Subject(text, items, form, options, pp, None, pp if dealt else None, max(chunks.values()) if dealt else None)
+        owner = stage.owner or 0
+        chunks[owner] = chunks.get(owner, 0) + count
+    return chunks
+
+
+def runs_with(form: NormalForm, kind: str) -> tuple[tuple[int, Stage, int], ...]:
+    """Give the runs of equal stages that hold a kind of layer: number of the first stage, the stage, how many."""
+    if not form.tally.count(kind):
+        return ()
+    having = {index for index, stage in enumerate(form.stages) if stage.count(kind)}
+    found = []
+    number = 0
+    for index, count in form.order or ():
+        if index in having:
+            found.append((number, form.stages[index], count))
+        number += count
+    return tuple(found)
 
 
 def plural(count: int, what: str) -> str:
     """Write a count with its noun: ``1 decoder layer``, ``12 decoder layers``; a count too large to read is not written out."""
-    shown = f"{count:,}" if count <= 10**15 else "over 10^15"
+    shown = f"{count:,}" if count <= _MOST_SHOWN else "over 10^15"
     return f"{shown} {what}" if count == 1 else f"{shown} {what}s"
 
 
@@ -88,10 +124,29 @@ def pieces_of(stage: Stage, kind: str) -> list[Run]:
     return [piece for piece in stage.pieces if piece.kind == kind]
 
 
-def join_words(words: Iterable[object]) -> str:
-    """Write a list in words: ``0``, ``0 and 1``, ``0, 1 and 2``; of more than eight, the first eight are written."""
-    texts = [str(word) for word in words]
-    most = 8
-    if len(texts) > most:
-        return ", ".join(texts[:most]) + f" and {len(texts) - most:,} more"
+def join_words(words: Iterable[object], total: int | None = None) -> str:
+    """Write a list in words: ``0``, ``0 and 1``, ``0, 1 and 2``; of more than eight, the first eight are written.
+
+    Args:
+        words: What to write. Where ``total`` is given, the first eight are enough.
+        total: How many there are.
+    """
+    if total is None:
+        words = [*words]
+        total = len(words)
+    texts = [str(word) for word in islice(words, _MOST_WORDS)]
+    if total > _MOST_WORDS:
+        return f"{', '.join(texts)} and {total - _MOST_WORDS:,} more"
     return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
+
+
+def name_stages(runs: Iterable[tuple[int, int]]) -> str:
+    """Write the numbers of stages: ``stage 3``, ``stages 3 and 4``.
+
+    Args:
+        runs: (number of the first stage, how many follow one another).
+    """
+    runs = [*runs]
+    total = sum(count for _, count in runs)
+    numbers = chain.from_iterable(range(number, number + count) for number, count in runs)
+    return f"stage{'s' * (total > 1)} {join_words(numbers, total)}"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ppdsl.diagnostics import Rule
 from ppdsl.formatting import MOST_COUNT
-from ppdsl.forms.rules import MISSING_SIZE, SIZE_RANGE, TWO_FORMS
 from ppdsl.validation.subject import join_words
 
 if TYPE_CHECKING:
@@ -13,6 +13,34 @@ if TYPE_CHECKING:
 
     from ppdsl.diagnostics import Diagnostic
     from ppdsl.options import Options
+
+TWO_FORMS = Rule(
+    "PP201",
+    "error",
+    "two forms of the layout, or a form and a placement, at once",
+    "A layout is given once: as text, or in one of the other forms. Owned chunks say themselves which rank each stage is on, so they take "
+    "no placement either. First / last layer counts and account-for-embedding or account-for-loss exclude each other, in Megatron-LM too.",
+    wrong="check --partition 4,4 --chunks 0:4,1:4",
+    right="check --partition 4,4",
+)
+MISSING_SIZE = Rule(
+    "PP202",
+    "error",
+    "a form lacks a size it needs",
+    "An even split needs the number of layers and of ranks, and so do first / last layer counts; a rank-major list needs that of ranks.",
+    wrong="check --uniform --pp 4",
+    right="check --uniform --pp 4 --num-layers 30",
+)
+SIZE_RANGE = Rule(
+    "PP203",
+    "error",
+    "a size out of range",
+    "There is at least one rank, one chunk on each and one microbatch; layers may be none at all. Sizes beyond any machine are taken for "
+    "a slip.",
+    wrong="check 'Ett|ttL' --pp 0",
+    right="check 'Ett|ttL' --pp 2",
+)
+RULES = (TWO_FORMS, MISSING_SIZE, SIZE_RANGE)
 
 MOST_RANKS = 1_048_576
 """The largest pp, and the largest vpp."""

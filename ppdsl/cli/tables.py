@@ -1,0 +1,47 @@
+"""The rank x vpp table: plain text away from a terminal, drawn with rich on one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ppdsl.planning.tables import draw_table, table_rows
+
+if TYPE_CHECKING:
+    from ppdsl.cli.output import Look
+    from ppdsl.planning import Plan
+
+_WIDTH = 100
+
+
+def draw(plan: Plan, look: Look) -> str:
+    """Draw the table of a plan; whole lines."""
+    if not look.rich:
+        return f"{draw_table(plan)}\n"
+    return _draw_rich(table_rows(plan), look)
+
+
+def _draw_rich(rows: list[list[str]], look: Look) -> str:
+    from io import StringIO  # noqa: PLC0415 -- this and rich only for a terminal
+
+    from rich import box  # noqa: PLC0415 -- the same
+    from rich.console import Console  # noqa: PLC0415 -- the same
+    from rich.table import Table  # noqa: PLC0415 -- the same
+    from rich.text import Text  # noqa: PLC0415 -- the same
+
+    table = Table(box=box.ASCII if look.ascii else box.ROUNDED, header_style="bold")
+    heading, *cells = rows
+    for number, title in enumerate(heading):
+        table.add_column(title, justify="left" if number else "right", style="" if number else "cyan")
+    for row in cells:
+        table.add_row(*(Text(cell, style="dim" if cell.endswith("(empty)") else "") for cell in row))
+    console = Console(
+        file=StringIO(),
+        width=look.width or _WIDTH,
+        force_terminal=True,
+        color_system="standard" if look.color else None,
+        no_color=not look.color,
+        legacy_windows=False,
+    )
+    with console.capture() as captured:
+        console.print(table)
+    return captured.get()

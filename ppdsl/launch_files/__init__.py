@@ -1,0 +1,9 @@
+"""Finds the layout and the sizes in a real launch file, with their real places. Nothing in the file is ever executed."""
+
+from __future__ import annotations
+
+from ppdsl.launch_files.reading import read_launch_file, read_launch_text
+from ppdsl.launch_files.rules import RULES
+from ppdsl.launch_files.settings import LaunchConfig, LaunchFile, Setting
+
+__all__ = ["RULES", "LaunchConfig", "LaunchFile", "Setting", "read_launch_file", "read_launch_text"]

@@ -1,0 +1,172 @@
+"""Mappings, lists and scalars, as YAML, JSON and TOML files hold them: which of their keys set something."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ppdsl.launch_files.command_lines import Field, scan_words, switch_value
+from ppdsl.launch_files.flags import COMMAND_FLAG, find_flag
+from ppdsl.launch_files.occurrences import Occurrence
+from ppdsl.launch_files.shell import scan_string
+from ppdsl.launch_files.texts import Text, Unknown, hole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import TypeAlias
+
+    from ppdsl.launch_files.flags import Flag
+    from ppdsl.launch_files.occurrences import Scope
+
+_INTERPOLATION = re.compile(r"\$\{|\$\(|\{\{")
+_MOST_ENTRIES = 1 << 20
+_MOST_MERGED = 100_000
+_DEEPEST_LIST = 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scalar:
+    """A value that holds no others: its text, and what the format makes of it."""
+
+    text: Text
+    value: str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sequence:
+    """A list, and its whole text."""
+
+    items: list[Node] = field(default_factory=list)
+    texts: list[Text] = field(default_factory=list)
+
+    @property
+    def text(self) -> Text:
+        """The whole text, brackets included; empty while it is being read."""
+        return self.texts[0]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mapping:
+    """Keys and values in the order of the file."""
+
+    entries: list[tuple[Node, Node]] = field(default_factory=list)
+
+
+Node: TypeAlias = "Scalar | Sequence | Mapping"
+
+
+def scan_node(root: Node, scope: Scope) -> list[Occurrence]:
+    """Find what a document sets. Nodes that stand in several places are looked at once.
+
+    Args:
+        root: The document.
+        scope: Its scope.
+
+    Returns:
+        What its keys, and the command lines in it, set.
+    """
+    found: list[Occurrence] = []
+    seen: set[int] = set()
+    waiting: list[tuple[Node, Scope]] = [(root, scope)]
+    while waiting:
+        node, around = waiting.pop()
+        if isinstance(node, Scalar):
+            found += _scan_scalar(node, around)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            inside = list(_scan_mapping(node, around) if isinstance(node, Mapping) else _scan_sequence(node, around))
+            found += (one for one in inside if isinstance(one, Occurrence))
+            waiting += reversed([one for one in inside if not isinstance(one, Occurrence)])
+    return found
+
+
+def _scan_scalar(node: Scalar, scope: Scope) -> list[Occurrence]:
+    return scan_string(node.text, scope) if isinstance(node.value, str) else []
+
+
+def _scan_sequence(node: Sequence, scope: Scope) -> Iterator[Occurrence | tuple[Node, Scope]]:
+    words = [Field(item.text) if isinstance(item, Scalar) else None for item in node.items]
+    if any(word is not None and COMMAND_FLAG.match(f"{word.text.chars} ") for word in words):
+        yield from scan_words([word for word in words if word is not None], scope.child("arguments"))
+        return
+    for index, item in enumerate(node.items):
+        yield item, scope.child(index)
+
+
+def _scan_mapping(node: Mapping, scope: Scope) -> Iterator[Occurrence | tuple[Node, Scope]]:
+    for key, value in _with_merged(node):
+        name = key.text.chars if isinstance(key, Scalar) else ""
+        *path, last = name.split(".")
+        flag = find_flag(last)
+        inside = scope
+        for part in path:
+            inside = inside.child(part)
+        if isinstance(key, Scalar) and flag is not None and not isinstance(value, Mapping):
+            start = len(name) - len(last)
+            yield from _set(flag, key.text.cut(start, len(name)), value, inside)
+        elif name != "<<":
+            yield value, inside.child(last)
+
+
+def _with_merged(node: Mapping) -> Iterator[tuple[Node, Node]]:
+    """Give the entries that merge keys bring in, then the mapping's own."""
+    left = _MOST_MERGED
+    seen: set[int] = set()
+    waiting: list[Node] = [value for key, value in node.entries if _is_merge_key(key)]
+    while waiting and left > 0:
+        merged = waiting.pop()
+        if id(merged) in seen:
+            continue
+        seen.add(id(merged))
+        if isinstance(merged, Sequence):
+            waiting += merged.items
+        elif isinstance(merged, Mapping):
+            left -= len(merged.entries)
+            waiting += [value for key, value in merged.entries if _is_merge_key(key)]
+            yield from ((key, value) for key, value in merged.entries if isinstance(value, Scalar))
+    yield from node.entries
+
+
+def _is_merge_key(key: Node) -> bool:
+    return isinstance(key, Scalar) and key.text.chars == "<<"
+
+
+def _set(flag: Flag, key: Text, node: Scalar | Sequence, scope: Scope) -> Iterator[Occurrence]:
+    if isinstance(node, Sequence):
+        if flag.holds_layout:
+            value, place = plain_list(node), node.text.span
+            text = node.text if value is not None else hole(Unknown(place.start, place.end, "this list is too large to be written out"))
+            yield Occurrence(flag, key, value or "", text, scope)
+    elif node.value is None:
+        yield Occurrence(flag, key, None, node.text, scope, remark="null here")
+    elif isinstance(node.value, str) and (told := _INTERPOLATION.search(node.text.chars)):
+        place = node.text.cut(told.start(), len(node.text.chars)).span
+        yield Occurrence(flag, key, "", hole(Unknown(place.start, place.end, "this is filled in when the file is used")), scope)
+    else:
+        yield Occurrence(flag, key, switch_value(flag, node.value), node.text, scope)
+
+
+class _TooLargeError(Exception):
+    """A list is too large, or lists stand too deep inside one another."""
+
+
+def plain_list(node: Sequence) -> list[object] | None:
+    """Give a list of values, lists inside included, an empty dict for each mapping; None where it is too large or too deep."""
+    left = _MOST_ENTRIES
+
+    def convert(inner: Node, depth: int) -> object:
+        nonlocal left
+        if isinstance(inner, Scalar):
+            return inner.value
+        if isinstance(inner, Mapping):
+            return {}
+        left -= len(inner.items)
+        if depth > _DEEPEST_LIST or left < 0:
+            raise _TooLargeError
+        return [convert(item, depth + 1) for item in inner.items]
+
+    try:
+        return [convert(item, 1) for item in node.items]
+    except _TooLargeError:
+        return None

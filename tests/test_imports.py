@@ -1,0 +1,55 @@
+"""What a trainer pays for `import ppdsl`, and a shell for `ppdsl check`: the modules that each of them loads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+NEVER = frozenset({"importlib.metadata", "importlib_metadata", "numpy", "pkg_resources", "torch"})
+LIST_MODULES = "print(*sorted(sys.modules), sep='\\n', file=sys.stderr)"
+IMPORT = f"import sys\nimport ppdsl\n{LIST_MODULES}"
+COMMAND = f"import sys\nfrom ppdsl.cli import main\ntry:\n    sys.exit(main())\nfinally:\n    {LIST_MODULES}"
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join(str(ROOT / folder) for folder in ("", "runtime", "grammar"))
+    environment = {name: value for name, value in os.environ.items() if name not in {"CLICOLOR_FORCE", "FORCE_COLOR"}}
+    environment["PYTHONPATH"] = path
+    return subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False)
+
+
+def test_a_bare_interpreter_loads_none_of_them() -> None:
+    """The ground the other tests stand on: no start-up file of this environment loads what they look for."""
+    loaded = set(run("-c", f"import sys\n{LIST_MODULES}").stderr.split())
+    assert "sys" in loaded
+    assert not loaded & (NEVER | {"click", "lark", "ppdsl", "rich", "yaml"})
+
+
+def test_importing_the_package_loads_no_dependency() -> None:
+    done = run("-c", IMPORT)
+    loaded = set(done.stderr.split())
+    assert done.returncode == 0, done.stderr
+    assert "ppdsl" in loaded
+    assert not loaded & (NEVER | {"click", "hypothesis", "lark", "rich", "tomli", "tomllib", "yaml"})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code"),
+    [
+        (["check", "Et*3||t*3|t*6NL", "--pp", "2"], 0),
+        (["check", "Et*3||t*3|t*6NL", "--pp", "2", "--num-layers", "13"], 1),
+        (["check", "Et*3|(t", "--pp", "2", "--output-format", "json"], 1),
+        (["check", "Et*3|tL", "--no-such-option"], 2),
+    ],
+)
+def test_a_check_away_from_a_terminal_loads_neither_torch_nor_rich(arguments: list[str], exit_code: int) -> None:
+    done = run("-c", COMMAND, *arguments)
+    loaded = set(done.stderr.split())
+    assert done.returncode == exit_code, done.stderr
+    assert {"click", "ppdsl.cli"} <= loaded
+    assert not loaded & (NEVER | {"hypothesis", "rich"})
