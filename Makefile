@@ -20,7 +20,7 @@ ALL := -m "slow or not slow"
 help: ## say what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
 
-demo: $(VENV)/made ## check, format, explain and compile real layouts
+demo: $(VENV)/made ## check, format, explain, simulate and compile real layouts
 	$(RUN) bash examples/demo.sh
 
 test: lint cover optimised ## all checks and tests that a change has to pass

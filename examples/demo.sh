@@ -44,6 +44,9 @@ ppdsl explain 'Et*3||t*3|t*6NL' --pp 2
 # What moves when the layout changes.
 ppdsl diff 'Et*3||t*3|t*6NL' 'Et*3|t*3|t*3|t*3NL' --pp 2
 
+# What a step takes: scheduled, proved free of deadlock, and simulated.
+ppdsl simulate 'Et*3|t*3|t*3|t*3NL' --pp 4 --microbatches 8 --gantt
+
 # The plan that a trainer builds its model from.
 ppdsl compile 'Et*3||t*3|t*6NL' --pp 2
 COMMANDS

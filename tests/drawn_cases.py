@@ -7,7 +7,7 @@ from ppdsl.schedules.orders import interleaved, one_forward_one_backward
 from ppdsl.schedules.timing import Durations, Timing, time_schedule
 from ppdsl.schedules.zero_bubble import zb_h1, zb_v
 
-HOSTILE = "</script><b title=\"'\">&amp; \ud800\u202e\x00\n<!-- ]]>"
+HOSTILE = '</script><b title="\'">&amp; \ud800\u202e\x00\n<!-- ]]>'
 """What a title may hold: the ends of elements, quotes, an entity, a lone surrogate, a bidi control, a null, a line end."""
 
 

@@ -17,7 +17,7 @@ from ppdsl._version import __version__
 from ppdsl.cli import main
 from ppdsl.cli.options import ALIASES, normalize_name
 from ppdsl.cli.program import COMMANDS, program
-from ppdsl.schemas import schema_for
+from ppdsl.schemas import NAMES, schema_for
 
 
 def run(*arguments: str, stdin: str = "", env: dict[str, str] | None = None) -> tuple[str, str, int]:
@@ -170,7 +170,7 @@ def test_the_version_is_printed() -> None:
     assert run("--version") == (f"ppdsl {__version__}\n", "", 0)
 
 
-@pytest.mark.parametrize("name", ["check", "plan"])
+@pytest.mark.parametrize("name", NAMES)
 def test_schemas_are_printed(name: str) -> None:
     output, errors, code = run("schema", name)
     assert json.loads(output) == schema_for(name)
@@ -200,7 +200,25 @@ def test_commands_options_and_choices_are_completed(words: str, count: int, outp
 
 WORDS = st.sampled_from(
     [
-        *("check", "fmt", "schema", "completion", "PP302", "-", "--", "-v", "2", "-1", "v", "list", "json", "sarif", "always", "megatron"),
+        *(
+            "check",
+            "fmt",
+            "simulate",
+            "schema",
+            "completion",
+            "PP302",
+            "-",
+            "--",
+            "-v",
+            "2",
+            "-1",
+            "v",
+            "list",
+            "json",
+            "sarif",
+            "always",
+            "megatron",
+        ),
         *(
             "Et|tL",
             "Et*3||t*3|t*6NL",
@@ -226,6 +244,10 @@ WORDS = st.sampled_from(
             "--expand",
             "--as",
             "--check",
+            "--microbatches",
+            "--schedule",
+            "--costs",
+            "--gantt",
         ),
         *(
             "--uniform",

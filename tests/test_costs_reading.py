@@ -155,7 +155,7 @@ NAMED = [
     ({**kinds(), "p2p_ms": -1}, "p2p_ms is -1, not a number from 0"),
     (set_at("link", 8), "link is 8, not an object"),
     (set_at("link.speed", 8), "link.speed is an unknown field; there are latency_us, gigabytes_per_s, message_bytes"),
-    (set_at("link.gigabytes_per_s", 0), "link.gigabytes_per_s is 0, not a number above 0"),
+    (set_at("link.gigabytes_per_s", 0), "link.gigabytes_per_s is 0, not a number from 1e-09"),
     (set_at("link.latency_us", -8), "link.latency_us is -8, not a number from 0"),
     (set_at("bytes_per_param", -1), "bytes_per_param is -1, not a number from 0"),
     (set_at("memory_limit_bytes", value=False), "memory_limit_bytes is false, not a number from 0"),
@@ -201,6 +201,11 @@ VALUES = st.one_of(
     st.floats(-2, 10),
     st.sampled_from([float("nan"), float("inf"), "1", "1.0", "1.5", "2.0", [], {}]),
 )
+
+
+def test_what_is_next_to_nothing_is_nothing() -> None:
+    costs = read_costs({"kinds": {"t": {"forward": 1e-320, "params": 1e-29}}})
+    assert (costs.kinds["t"].forward, costs.kinds["t"].backward, costs.kinds["t"].params) == (0, 0, 1e-29)
 
 
 def paths(data: object, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:

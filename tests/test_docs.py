@@ -19,13 +19,16 @@ from shutil import which
 from subprocess import PIPE, STDOUT
 from typing import NamedTuple
 
+import jsonschema
 import pytest
 import yaml
 
 import ppdsl
 from ppdsl.catalog import all_rules
-from ppdsl.cli.options import FORMATS
+from ppdsl.cli.options import FORMATS, SCHEDULES
 from ppdsl.cli.program import COMMANDS, run
+from ppdsl.costs import read_costs
+from ppdsl.schemas import schema_for
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "grammar/README.md")
@@ -106,7 +109,7 @@ def answer(layout: str, options: list[str]) -> tuple[str, str, str | None]:
 def test_every_block_is_of_a_kind_that_is_run_or_known_not_to_be(page: str) -> None:
     kinds = {block.kind for block in read_blocks(page)}
     assert kinds - NOT_RUN
-    assert kinds <= {"console", "layouts", "peer", "pycon", "python", "text", "yaml", *NOT_RUN}
+    assert kinds <= {"console", "json", "layouts", "peer", "pycon", "python", "text", "yaml", *NOT_RUN}
 
 
 @pytest.mark.parametrize("block", blocks_of("console"))
@@ -174,6 +177,12 @@ def test_the_hooks_of_the_page_are_those_of_the_repository(block: Block) -> None
     assert {hook["id"] for repository in yaml.safe_load(block.text)["repos"] for hook in repository["hooks"]} == hooks
 
 
+@pytest.mark.parametrize("block", blocks_of("json"))
+def test_a_costs_file_of_the_page_is_one(block: Block) -> None:
+    jsonschema.validate(json.loads(block.text), schema_for("costs"))
+    assert read_costs(block.text).kinds.keys() == {"E", "t", "m", "L"}
+
+
 def test_the_page_has_all_codes_and_no_other() -> None:
     page = (ROOT / "grammar/README.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (PP\d+) \| (\w+) \| (.*) \|$", page, re.MULTILINE)
@@ -184,6 +193,10 @@ def test_the_page_has_all_commands_and_formats() -> None:
     page = (ROOT / "README.md").read_text(encoding="utf-8")
     assert tuple(dict.fromkeys(re.findall(r"^\| `ppdsl (\w+)", page, re.MULTILINE))) == COMMANDS
     assert tuple(re.findall(r"^\| `--output-format (\w+)`", page, re.MULTILINE)) == FORMATS
+    schedules = re.search(r"^\| `--schedule` \|.*\n\|---\|---\|\n((?:\|.*\n)+)", page, re.MULTILINE)
+    assert schedules is not None
+    rows = [row.split(" | ")[0] for row in schedules[1].splitlines()]
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == {*SCHEDULES}
 
 
 @pytest.mark.parametrize("page", [*PAGES, "runtime/README.md", "CONTRIBUTING.md"])

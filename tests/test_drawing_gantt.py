@@ -30,10 +30,10 @@ def test_actions_with_their_microbatches() -> None:
     ]
 
 
-def test_columns_by_kind_where_actions_have_no_room() -> None:
+def test_one_letter_a_column_where_actions_have_no_room() -> None:
     assert draw_gantt(*two_ranks(), 28).split("\n") == [
-        "rank 0 FF....BBBFBBFF.BB..BB",
-        "rank 1 ..FBBBFBB.FFBBFBBB...",
+        "rank 0 FF....BBBFBBF..BB.BBB",
+        "rank 1 ..FBBBFBB.FBBBFFBB...",
         "       0           10  17 ms",
         "F forward   B backward",
         ". idle",
@@ -88,11 +88,15 @@ def test_actions_without_time() -> None:
 
 
 def test_colors() -> None:
-    assert draw_gantt(*two_chunks(2), 60, color=True).split("\n") == [
-        "rank 0 \x1b[38;5;16;48;5;111mF0  F1 \x1b[0m\x1b[38;5;16;48;5;68mf0  f1 \x1b[0m.......\x1b[38;5;16;48;5;172mb0     \x1b[0m....\x1b[38;5;16;48;5;172mb1     \x1b[0m\x1b[38;5;16;48;5;215mB0     B1     \x1b[0m",
-        "rank 1 ....\x1b[38;5;16;48;5;111mF0 F1  \x1b[0m\x1b[38;5;16;48;5;68mf0 \x1b[0m\x1b[38;5;16;48;5;172mb0     \x1b[0m\x1b[38;5;16;48;5;68mf1  \x1b[0m\x1b[38;5;16;48;5;172mb1     \x1b[0m\x1b[38;5;16;48;5;215mB0     B1     \x1b[0m.......",
+    fills = {"F": "\x1b[38;5;16;48;5;111m", "f": "\x1b[38;5;16;48;5;68m", "B": "\x1b[38;5;16;48;5;215m", "b": "\x1b[38;5;16;48;5;172m"}
+    lines = draw_gantt(*two_chunks(2), 60, color=True)
+    for letter, fill in fills.items():
+        lines = lines.replace(fill, f"<{letter}:")
+    assert lines.replace("\x1b[0m", ">").split("\n") == [
+        "rank 0 <F:F0  F1 ><f:f0  f1 >.......<b:b0     >....<b:b1     ><B:B0     B1     >",
+        "rank 1 ....<F:F0 F1  ><f:f0 ><b:b0     ><f:f1  ><b:b1     ><B:B0     B1     >.......",
         "       0                 5                10           15 ms",
-        "\x1b[38;5;16;48;5;111mF\x1b[0m forward   \x1b[38;5;16;48;5;215mB\x1b[0m backward   . idle   number: microbatch",
+        "<F:F> forward   <B:B> backward   . idle   number: microbatch",
         "lower case: every second chunk",
     ]
 
@@ -105,11 +109,26 @@ def test_ranks_beyond_the_most_are_counted() -> None:
     assert lines[8] == "and 56 more ranks"
 
 
+def test_chunks_and_kinds_mixed_where_actions_have_no_room() -> None:
+    assert draw_gantt(*two_chunks(8), 60).split("\n") == [
+        "rank 0 FFffF.bbFbbfBBfBBFbbbFbbfBBfBBFbbFbbfBBfBB.bb.bbbBBBB",
+        "rank 1 .FFfbbfbbFBBFBBfbbbfbbFBBFBBfbbfbbFBBFBBfbbfbbbBBBB..",
+        "       0                    20                   40    51 ms",
+        "F forward   B backward   . idle",
+        "lower case: every second chunk",
+    ]
+
+
 @pytest.mark.parametrize("width", [80, 140])
-def test_full_size_is_mostly_work(width: int) -> None:
-    rows = draw_gantt(*full_size(128), width).splitlines()[:64]
-    assert {len(row) for row in rows} == {width}
-    assert all(set(row[8:]) <= set("FfIiWw.") and row[8:].count(".") < 0.5 * width for row in rows)
+def test_each_kind_has_as_many_columns_as_it_takes_time(width: int) -> None:
+    schedule, timing = full_size(128)
+    rows = draw_gantt(schedule, timing, width).split("\n")[:64]
+    column = timing.makespan / (width - 8)
+    for row, actions, starts, ends in zip(rows, schedule.ranks, timing.starts, timing.ends, strict=True):
+        for kind in "FIW":
+            taken = sum(end - start for action, start, end in zip(actions, starts, ends, strict=True) if action.kind == kind)
+            assert row[8:].upper().count(kind) == pytest.approx(taken / column, abs=2)
+        assert len(row) == width
 
 
 @given(st.data(), st.integers(0, 150))

@@ -11,6 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 NEVER = frozenset({"importlib.metadata", "importlib_metadata", "numpy", "pkg_resources", "torch"})
+LATER = ("ppdsl.costs", "ppdsl.drawing", "ppdsl.lowering", "ppdsl.proving", "ppdsl.schedules", "ppdsl.simulation")
+"""What only schedules need."""
 LIST_MODULES = "print(*sorted(sys.modules), sep='\\n', file=sys.stderr)"
 IMPORT = f"import sys\nimport ppdsl\n{LIST_MODULES}"
 COMMAND = f"import sys\nfrom ppdsl.cli import main\ntry:\n    sys.exit(main())\nfinally:\n    {LIST_MODULES}"
@@ -53,3 +55,10 @@ def test_a_check_away_from_a_terminal_loads_neither_torch_nor_rich(arguments: li
     assert done.returncode == exit_code, done.stderr
     assert {"click", "ppdsl.cli"} <= loaded
     assert not loaded & (NEVER | {"hypothesis", "rich"})
+    assert not {name for name in loaded if name.startswith(LATER)}
+
+
+def test_what_a_check_does_not_load_is_what_a_simulation_loads() -> None:
+    loaded = run("-c", COMMAND, "simulate", "Et|tL", "--pp", "2", "--microbatches", "2", "--svg", os.devnull).stderr.split()
+    assert all(any(name.startswith(later) for name in loaded) for later in LATER)
+    assert not set(loaded) & (NEVER | {"hypothesis", "rich"})

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
+from click.testing import CliRunner
 
 from ppdsl import check_layout, compile_layout
+from ppdsl.cli import main
+from ppdsl.lowering import lower, program_to_json
 from ppdsl.planning.tables import table_as_json
 from ppdsl.rendering import diagnostic_as_json
+from ppdsl.schedules import make_schedule
 from ppdsl.schemas import NAMES, schema_for
 
 if TYPE_CHECKING:
@@ -20,7 +25,9 @@ if TYPE_CHECKING:
     from ppdsl.options import Placement
 
 
-WRONG: tuple[object, ...] = (-1, 1.5, {"no": "such"}, [[]])
+OUTPUTS = ("check", "plan", "simulate")
+"""The schemas of what is written; that of the costs file has tests beside its reader."""
+WRONG: tuple[object, ...] = (-1, {"no": "such"}, [[]])
 """Nothing that any field may be."""
 
 
@@ -50,6 +57,25 @@ def check_output(layout: str = "Et*3||t*3|t*6NL", pp: int | None = None, num_lay
         "counts": {severity: result.count(severity) for severity in ("error", "warning", "info")},
         "diagnostics": [diagnostic_as_json(diagnostic, result.source) for diagnostic in result.diagnostics],
     }
+
+
+def simulate_output() -> dict[str, Any]:
+    """Write a simulation as the command line does, once it is read back."""
+    with CliRunner().isolation() as (output, _, _):
+        assert main(["simulate", "Et|tL", "--pp", "2", "--microbatches", "2", "--output-format", "json"]) == 0
+        sys.stdout.flush()
+        document: dict[str, Any] = json.loads(output.getvalue())
+    return document
+
+
+def output_of(name: str) -> dict[str, Any]:
+    """Give an output with all its fields."""
+    if name == "simulate":
+        return simulate_output()
+    if name == "check":
+        return check_output(pp=2, num_layers=13)
+    schedule = make_schedule(compile_layout("Et*3||t*3|t*6NL", pp=2), None, 2)
+    return plan_output() | {"schedule": program_to_json(lower(schedule))}
 
 
 def agrees(name: str, output: object) -> bool:
@@ -90,11 +116,11 @@ def test_each_schema_is_a_schema_and_describes_each_field(name: str) -> None:
 
 
 def test_there_are_schemas_for_these_outputs() -> None:
-    assert NAMES == ("check", "plan")
+    assert (*OUTPUTS, "costs") == NAMES
 
 
 def test_an_unknown_schema_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match=r"^no schema for 'plans'; there are check, plan$"):
+    with pytest.raises(ValueError, match=r"^no schema for 'plans'; there are check, plan, simulate, costs$"):
         schema_for("plans")
 
 
@@ -147,19 +173,19 @@ def test_what_has_no_text_has_no_spans() -> None:
     assert agrees("check", output | {"layout": None, "table": None})
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", OUTPUTS)
 def test_a_later_minor_version_may_add_fields_anywhere(name: str) -> None:
-    output = plan_output() if name == "plan" else check_output(pp=2, num_layers=13)
+    output = output_of(name)
     for part in [*parts_of(output)]:
         part["new"] = {"deep": [None]}
     assert agrees(name, output | {"schema_version": "1.12"})
     assert not agrees(name, output | {"schema_version": "2.0"})
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", OUTPUTS)
 def test_an_output_without_one_of_its_fields_does_not_agree(name: str) -> None:
-    output = plan_output() if name == "plan" else check_output(pp=2, num_layers=13)
-    spare = {"label"}
+    output = output_of(name)
+    spare = {"label", "schedule"} if name == "plan" else {"label"}
     removed = 0
     for part in parts_of(output):
         for field in [*part]:
@@ -170,12 +196,12 @@ def test_an_output_without_one_of_its_fields_does_not_agree(name: str) -> None:
     assert removed > 40
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", OUTPUTS)
 def test_an_output_with_a_value_of_another_type_does_not_agree(name: str) -> None:
-    output = plan_output() if name == "plan" else check_output(pp=2, num_layers=13)
+    output = output_of(name)
     for part in parts_of(output):
         for field, value in [*part.items()]:
-            for wrong in WRONG:
+            for wrong in (*WRONG, *([] if name == "simulate" else [1.5])):  # times are numbers of any kind
                 part[field] = wrong
                 assert not agrees(name, output), (field, wrong)
             part[field] = value
@@ -202,6 +228,16 @@ def test_a_damaged_plan_does_not_agree(field: str, value: object) -> None:
 def test_a_chunk_with_a_wrong_range_does_not_agree(layers: object) -> None:
     output = plan_output()
     output["chunks"][1]["layers"] = layers
+    assert not agrees("plan", output)
+
+
+@pytest.mark.parametrize("text", ["0F0junk", "00F0", "0RECV_F0#", "0REDUCE_GRAD1", "F0", "0X0", ""])
+def test_a_program_with_an_instruction_that_is_none_does_not_agree(text: str) -> None:
+    output = output_of("plan")
+    output["schedule"]["program"][1][3] = text
+    assert not agrees("plan", output)
+    output = output_of("plan")
+    output["schedule"]["actions"][0][0] = text
     assert not agrees("plan", output)
 
 

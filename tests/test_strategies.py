@@ -10,7 +10,20 @@ from hypothesis import strategies as st
 from ppdsl import Plan, check_layout, compile_layout
 from ppdsl.options import Limits
 from ppdsl.parsing import parse
-from ppdsl.strategies import ALPHABET, LayoutCase, Mutant, alphabet_texts, grammar_texts, layouts, mutants, plans
+from ppdsl.proving import verify
+from ppdsl.schedules import NAMES
+from ppdsl.strategies import (
+    ALPHABET,
+    LayoutCase,
+    Mutant,
+    ScheduledPlan,
+    alphabet_texts,
+    grammar_texts,
+    layouts,
+    mutants,
+    plans,
+    scheduled_plans,
+)
 from ppdsl.strategies.mutants import CODES
 from tests.oracles import deal, expand
 
@@ -130,3 +143,48 @@ def test_raw_texts_are_layouts_only_by_chance(texts: st.SearchStrategy[str], *, 
         return (parse(text, Limits()).items is not None) is readable
 
     assert as_wanted(find(texts, as_wanted, settings=GENERATE))
+
+
+@given(scheduled_plans())
+def test_a_drawn_schedule_is_that_of_its_plan_and_its_program_is_proved(case: ScheduledPlan) -> None:
+    assert case.schedule.owners == case.program.owners == tuple(chunk.pp_rank for chunk in case.plan.chunks)
+    assert (case.schedule.name, case.schedule.microbatches, case.program.depth) == (case.name, case.microbatches, case.depth)
+    assert verify(case.program, queues=1, pairs=True).proved
+
+
+@given(scheduled_plans(names=("1f1b", "gpipe"), max_microbatches=3, max_depth=0, max_pp=2, max_vpp=1))
+def test_the_bounds_of_schedules_hold(case: ScheduledPlan) -> None:
+    assert case.name in ("1f1b", "gpipe")
+    assert case.microbatches <= 3
+    assert (case.depth, case.plan.vpp) == (0, 1)
+    assert case.plan.pp <= 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_schedules_of_every_name_are_drawn_at_their_largest(name: str) -> None:
+    strategy = scheduled_plans(names=(name,))
+    found = find(strategy, lambda case: case.plan.pp > 2 and case.microbatches == 8 and case.depth == 2, settings=GENERATE)
+    assert found.name == name
+
+
+@pytest.mark.parametrize(
+    "trait",
+    [
+        pytest.param(lambda case: case.group > case.plan.pp, id="larger groups"),
+        pytest.param(lambda case: case.microbatches % case.group, id="groups that are not full"),
+        pytest.param(lambda case: case.plan.vpp > 2, id="many chunks a rank"),
+    ],
+)
+def test_interleaved_schedules_of_every_kind_are_drawn(trait: Callable[[ScheduledPlan], bool]) -> None:
+    assert find(scheduled_plans(names=("interleaved_1f1b",)), trait, settings=GENERATE).group
+
+
+@given(scheduled_plans(names=("interleaved_1f1b",), min_pp=3, max_microbatches=1))
+def test_interleaved_schedules_have_microbatches_for_all_ranks(case: ScheduledPlan) -> None:
+    assert case.microbatches == case.plan.pp
+
+
+def test_a_scheduled_plan_is_shown_without_its_instructions() -> None:
+    case = find(scheduled_plans(names=("interleaved_1f1b",), min_pp=2, max_pp=2), lambda _: True, settings=GENERATE)
+    made = f"name='interleaved_1f1b', microbatches={case.microbatches}, group={case.group}, depth={case.depth}"
+    assert repr(case) == f"ScheduledPlan(plan={case.plan!r}, {made})"

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from ppdsl._version import __version__
+from ppdsl.cli.assumptions import assumption_options, read_assumptions
 from ppdsl.cli.comparing import compare
 from ppdsl.cli.exits import DONE, INVALID, exit_code
 from ppdsl.cli.inputs import read_text
-from ppdsl.cli.options import ALIASES_NOTE, color_option, compile_options, help_option, size_options
+from ppdsl.cli.options import ALIASES_NOTE, color_option, compile_options, document_option, help_option, size_options
 from ppdsl.cli.output import Outcome, look_of
 from ppdsl.cli.reports import check_entry, format_diagnostics
 from ppdsl.compiling import plan_of
@@ -24,13 +25,16 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
+    from ppdsl.cli.assumptions import AssumedValues
     from ppdsl.cli.comparing import Comparison, Move, Place
     from ppdsl.cli.inputs import Entry
-    from ppdsl.cli.options import Values
     from ppdsl.cli.reports import Report
+    from ppdsl.cli.simulations import Simulation
     from ppdsl.planning import Plan
 
-    class DiffValues(Values, total=False):
+    Simulations = tuple[Simulation, Simulation]
+
+    class DiffValues(AssumedValues, total=False):
         """The values of the options and arguments that only this command has."""
 
         before: str
@@ -47,23 +51,34 @@ _NOUNS = {"embedding": "the embedding", "final_norm": "the final norm", "loss": 
 @click.argument("before", metavar="A")
 @click.argument("after", metavar="B")
 @size_options
-@click.option("--output-format", type=click.Choice(("text", "json")), default="text", help="How to print; text by default.")
+@assumption_options
+@document_option
 @color_option
 @help_option
 def command(**values: Unpack[DiffValues]) -> Outcome:
-    """Say which layers move from layout A to layout B. Exits with 1 if the two differ in meaning."""
-    options = compile_options(values)
+    """Say which layers move from layout A to layout B. Exits with 1 if the two differ in meaning.
+
+    With --microbatches it also says what a step takes under each, simulated, and the memory of the fullest rank.
+    """
+    options, assumptions = compile_options(values), read_assumptions(values)
     before, old = _compile(read_text(values["before"], options, "<A>"))
     after, new = _compile(read_text(values["after"], options, "<B>"))
-    if before is None or after is None:
+    if isinstance(assumptions, tuple):
+        old = old.with_faults(assumptions)
+    if before is None or after is None or isinstance(assumptions, tuple):
         return _refuse([old, new], values)
+    simulations = None
+    if options.microbatches is not None:
+        from ppdsl.cli.simulations import run_simulation  # noqa: PLC0415 -- only with microbatches
+
+        simulations = run_simulation(before, options, assumptions), run_simulation(after, options, assumptions)
     comparison = compare(before, after)
     code = DONE if comparison.same else INVALID
     if values["output_format"] == "json":
         from ppdsl.cli.documents import dump  # noqa: PLC0415 -- json is loaded for those who ask for it
 
-        return Outcome(dump(_document(before, after, comparison)), "", code)
-    return Outcome("".join(f"{line}\n" for line in _tell(before, after, comparison)), "", code)
+        return Outcome(dump(_document(before, after, comparison, simulations)), "", code)
+    return Outcome("".join(f"{line}\n" for line in _tell(before, after, comparison, simulations)), "", code)
 
 
 def _compile(entry: Entry) -> tuple[Plan | None, Report]:
@@ -87,8 +102,8 @@ def _refuse(reports: list[Report], values: DiffValues) -> Outcome:
     return Outcome("", format_diagnostics(faulty, "text", look_of(sys.stderr, values["color"]), verbose=False), code)
 
 
-def _document(before: Plan, after: Plan, comparison: Comparison) -> dict[str, object]:
-    return {
+def _document(before: Plan, after: Plan, comparison: Comparison, simulations: Simulations | None) -> dict[str, object]:
+    document = {
         "schema_version": "1.0",
         "ppdsl_version": __version__,
         "same": comparison.same,
@@ -97,6 +112,9 @@ def _document(before: Plan, after: Plan, comparison: Comparison) -> dict[str, ob
         "moves": [_move_as_json(move) for move in comparison.moves],
         "loads": [{"pp_rank": rank, "before": old, "after": new, "change": new - old} for rank, (old, new) in enumerate(comparison.loads)],
     }
+    if simulations is not None:
+        document["simulations"] = {name: _simulation_as_json(each) for name, each in zip(("before", "after"), simulations, strict=True)}
+    return document
 
 
 def _plan_as_json(plan: Plan) -> dict[str, object]:
@@ -104,12 +122,26 @@ def _plan_as_json(plan: Plan) -> dict[str, object]:
     return {name: getattr(plan, name) for name in names}
 
 
+def _simulation_as_json(simulation: Simulation) -> dict[str, object]:
+    report = simulation.report
+    return {
+        "schedule": report.schedule,
+        "microbatches": report.microbatches,
+        "costs_from": simulation.assumptions.origin,
+        "makespan_ms": report.makespan,
+        "span_ms": report.span,
+        "bubble_ratio": report.bubble_ratio,
+        "bubble_ratio_makespan": report.bubble_ratio_makespan,
+        "peak_memory_bytes": [rank.peak_memory for rank in report.ranks],
+    }
+
+
 def _move_as_json(move: Move) -> dict[str, object]:
     places = {name: {"pp_rank": rank, "vpp_rank": chunk} for name, (rank, chunk) in (("before", move.before), ("after", move.after))}
     return {"kind": move.kind, "layers": list(move.layers), **places}
 
 
-def _tell(before: Plan, after: Plan, comparison: Comparison) -> Iterator[str]:
+def _tell(before: Plan, after: Plan, comparison: Comparison, simulations: Simulations | None) -> Iterator[str]:
     if comparison.same:
         yield "no difference in meaning"
         return
@@ -132,6 +164,10 @@ def _tell(before: Plan, after: Plan, comparison: Comparison) -> Iterator[str]:
     if len(comparison.moves) > MOST_MOVES:
         yield f"  and {len(comparison.moves) - MOST_MOVES:,} more moves"
     yield from _tell_loads(comparison)
+    if simulations is not None:
+        from ppdsl.cli.figures import tell_changes  # noqa: PLC0415 -- only with microbatches
+
+        yield from tell_changes(*simulations)
 
 
 def _tell_layers(move: Move) -> str:

@@ -9,7 +9,7 @@ from ppdsl.planning.tables import table_as_json
 from ppdsl.rendering import diagnostic_as_json, sarif
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ppdsl.cli.inputs import Entry
     from ppdsl.cli.reports import Report
@@ -26,16 +26,33 @@ def dump(document: object) -> str:
     from json import dumps  # noqa: PLC0415 -- the module takes a while to load
 
     def write(value: object, indent: str) -> str:
-        if not isinstance(value, dict | list | tuple) or len(value) <= _MOST_ON_A_LINE:
+        if not isinstance(value, dict | list | tuple):
+            return dumps(value)
+        if len(value) <= _MOST_ON_A_LINE:
             line = dumps(value)
-            if len(line) <= _WIDTH or not isinstance(value, dict | list | tuple):
+            if len(line) <= _WIDTH:
                 return line
         inner = f"{indent}  "
         if isinstance(value, dict):
             return "{\n" + ",\n".join(f"{inner}{dumps(key)}: {write(each, inner)}" for key, each in value.items()) + f"\n{indent}}}"
-        return "[\n" + ",\n".join(f"{inner}{write(each, inner)}" for each in value) + f"\n{indent}]"
+        if any(isinstance(each, dict | list | tuple) for each in value):
+            return "[\n" + ",\n".join(f"{inner}{write(each, inner)}" for each in value) + f"\n{indent}]"
+        return "[\n" + "".join(f"{inner}{line}\n" for line in _fill(map(dumps, value))) + f"{indent}]"
 
     return write(document, "") + "\n"
+
+
+def _fill(words: Iterable[str]) -> Iterator[str]:
+    """Write words with commas between them, as many on a line as fit."""
+    line: list[str] = []
+    width = 0
+    for word in words:
+        if line and width + len(word) > _WIDTH:
+            yield ", ".join(line) + ","
+            line, width = [], 0
+        line.append(word)
+        width += len(word) + 2
+    yield ", ".join(line)
 
 
 def document_of(reports: Sequence[Report], *, many: bool) -> Json:

@@ -15,6 +15,8 @@ INVALID = 1
 """The layout is invalid; or two differ, or one is not in canonical form, where that was the question."""
 USAGE = 2
 """Wrong usage, or input that cannot be read."""
+INFEASIBLE = 3
+"""No answer fits what was asked for."""
 FAULT = 70
 """A fault of ppdsl itself."""
 INTERRUPTED = 130

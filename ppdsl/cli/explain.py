@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ppdsl.cli.compile import check_single, refuse_layout
 from ppdsl.cli.exits import exit_code
 from ppdsl.cli.inputs import read_inputs
 from ppdsl.cli.options import ALIASES_NOTE, help_option, layout_inputs, refuse, report_options, size_options
 from ppdsl.cli.output import Outcome, look_of
 from ppdsl.cli.prose import tell
 from ppdsl.cli.reports import format_diagnostics
+from ppdsl.cli.singles import check_single, refuse_layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -68,11 +68,19 @@ ALIASES = {
     "untie-embeddings-and-output-weights": "untied-embeddings",
     "pipeline-layer-partition": "partition",
     "pipeline-chunk-layout": "chunks",
+    "hidden-size": "hidden",
+    "seq-length": "seq",
+    "vocab-size": "vocab",
+    "micro-batch-size": "batch",
+    "num-attention-heads": "heads",
+    "num-query-groups": "kv-heads",
+    "ffn-hidden-size": "ffn",
+    "swiglu": "gated",
 }
 """Names that Megatron-LM and InfiniTrain use, and ours."""
 
 FORMATS = ("text", "concise", "json", "sarif", "github")
-SCHEDULES = ("gpipe", "1f1b", "interleaved_1f1b")
+SCHEDULES = ("gpipe", "1f1b", "interleaved_1f1b", "zb_h1", "zb_h2", "zb_v", "auto")
 TARGETS = ("ppdsl", "megatron", "mindspeed", "infinitrain")
 _MOST_DIGITS = 30
 
@@ -134,7 +142,7 @@ def _show_help(context: click.Context, parameter: click.Parameter, value: bool) 
         raise Shown(context.get_help())
 
 
-def _all_of(*options: Callable[[Function], Function]) -> Callable[[Function], Function]:
+def all_of(*options: Callable[[Function], Function]) -> Callable[[Function], Function]:
     """Put options on a command, in the order of its help."""
 
     def decorate(function: Function) -> Function:
@@ -145,13 +153,14 @@ def _all_of(*options: Callable[[Function], Function]) -> Callable[[Function], Fu
     return decorate
 
 
-def _number(name: str, text: str) -> Callable[[Function], Function]:
+def number(name: str, text: str) -> Callable[[Function], Function]:
+    """Make an option that is a whole number."""
     return click.option(name, type=Number(), metavar="N", help=text)
 
 
 help_option = click.option("-h", "--help", is_flag=True, is_eager=True, expose_value=False, callback=_show_help, help="Show this and exit.")
 
-layout_inputs = _all_of(
+layout_inputs = all_of(
     click.argument("layouts", metavar="[LAYOUT]", nargs=-1),
     click.option("--pipeline-model-parallel-layout", "given_layout", metavar="LAYOUT", hidden=True),
     click.option("--from", "launch_files", metavar="FILE", multiple=True, help="Find layouts and sizes in a launch file. Repeatable."),
@@ -162,29 +171,29 @@ layout_inputs = _all_of(
     click.option("--chunks", metavar="0:3,1:3", help="Instead of LAYOUT: rank:layers of each stage."),
     click.option("--list", "lists", metavar="LIST", help="Instead of LAYOUT: Megatron's list form, as JSON or Python."),
     click.option("--rank-major", metavar="3,4,4,4", help="Instead of LAYOUT: decoder layers of all chunks of rank 0, then of rank 1, ..."),
-    _number("--first-stage-layers", "Instead of LAYOUT: decoder layers of the first rank, the rest split evenly."),
-    _number("--last-stage-layers", "The same for the last rank."),
+    number("--first-stage-layers", "Instead of LAYOUT: decoder layers of the first rank, the rest split evenly."),
+    number("--last-stage-layers", "The same for the last rank."),
     click.option("--account-for-embedding", is_flag=True, help="Count the embedding as a layer in an even split."),
     click.option("--account-for-loss", is_flag=True, help="Count the loss as a layer in an even split."),
 )
 
-split_options = _all_of(
-    _number("--pp", "Pipeline ranks."),
-    _number("--vpp", "Stages on a rank (virtual pipeline size)."),
-    _number("--num-layers", "Decoder layers of the model."),
-    _number("--mtp-num-layers", "MTP layers of the model."),
+split_options = all_of(
+    number("--pp", "Pipeline ranks."),
+    number("--vpp", "Stages on a rank (virtual pipeline size)."),
+    number("--num-layers", "Decoder layers of the model."),
+    number("--mtp-num-layers", "MTP layers of the model."),
     click.option("--placement", type=click.Choice(("loop", "v")), help="Which rank owns which stage; loop by default."),
 )
 
-limit_options = _all_of(
-    _number("--max-stages", "Refuse a layout of more stages. [default: 1048576]"),
-    _number("--max-text", "Refuse a longer layout. [default: 65536 characters]"),
+limit_options = all_of(
+    number("--max-stages", "Refuse a layout of more stages. [default: 1048576]"),
+    number("--max-text", "Refuse a longer layout. [default: 65536 characters]"),
 )
 
-size_options = _all_of(
+size_options = all_of(
     split_options,
-    _number("--microbatches", "Microbatches of a step."),
-    _number("--microbatch-group-size", "Microbatches that a stage works through before the next; pp by default."),
+    number("--microbatches", "Microbatches of a step."),
+    number("--microbatch-group-size", "Microbatches that a stage works through before the next; pp by default."),
     click.option("--schedule", type=click.Choice(SCHEDULES), help="interleaved_1f1b by default where vpp > 1, else 1f1b."),
     click.option("--target", type=click.Choice(TARGETS), help="The framework that is to read the layout; ppdsl by default."),
     click.option(
@@ -198,11 +207,19 @@ color_option = click.option(
     "--color", type=click.Choice(("auto", "always", "never")), default="auto", help="When to colour; auto by default."
 )
 
-report_options = _all_of(
-    click.option("--output-format", type=click.Choice(FORMATS), default="text", help="How to print; text by default."),
-    color_option,
+document_option = click.option(
+    "--output-format", type=click.Choice(("text", "json")), default="text", help="How to print; text by default."
+)
+
+severity_options = all_of(
     click.option("--warn-error", is_flag=True, help="A warning counts like an error."),
     click.option("-v", "--verbose", is_flag=True, help="Show infos too."),
+)
+
+report_options = all_of(
+    click.option("--output-format", type=click.Choice(FORMATS), default="text", help="How to print; text by default."),
+    color_option,
+    severity_options,
 )
 
 ALIASES_NOTE = "Megatron's own names of these options are accepted too, with dashes or underscores."

@@ -16,7 +16,7 @@ from ppdsl.cli.output import Outcome, write
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-COMMANDS = ("check", "fmt", "compile", "explain", "diff", "schema", "completion")
+COMMANDS = ("check", "fmt", "compile", "explain", "diff", "simulate", "schema", "completion")
 """The commands, in the order of the help; ``ppdsl.cli.X`` holds the command X as ``command``."""
 
 
@@ -68,7 +68,7 @@ def _show_version(context: click.Context, parameter: click.Parameter, value: boo
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="Show the version and exit.")
 @help_option
 def program() -> None:
-    """Check, format, explain and compile pipeline layouts such as 'Et*3||t*3|t*6NL'."""
+    """Check, format, explain, compile and simulate pipeline layouts such as 'Et*3||t*3|t*6NL'."""
 
 
 def run(arguments: Sequence[str]) -> int:

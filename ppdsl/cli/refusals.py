@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ppdsl.cli.exits import USAGE
 from ppdsl.cli.options import normalize_name
 from ppdsl.cli.output import Outcome
 from ppdsl.rendering.characters import visible
@@ -30,10 +29,11 @@ def refuse_usage(error: click.UsageError, arguments: Sequence[str], path: str) -
     if wanted in {"json", "sarif"}:
         from ppdsl.cli import documents  # noqa: PLC0415 -- json is loaded for those who ask for it
 
-        return Outcome(documents.dump(documents.usage_log(message) if wanted == "sarif" else documents.usage_document(message)), "", USAGE)
+        document = documents.usage_log(message) if wanted == "sarif" else documents.usage_document(message)
+        return Outcome(documents.dump(document), "", error.exit_code)
     if wanted == "github":
-        return Outcome(f"::error title=ppdsl::{message.replace('%', '%25')}\n", "", USAGE)
-    return Outcome("", f"error: {message} (see {path} --help)\n", USAGE)
+        return Outcome(f"::error title=ppdsl::{message.replace('%', '%25')}\n", "", error.exit_code)
+    return Outcome("", f"error: {message} (see {path} --help)\n", error.exit_code)
 
 
 def _word(error: click.UsageError) -> str:

@@ -52,6 +52,10 @@ class Report(NamedTuple):
         """Whether no error was found."""
         return all(diagnostic.severity != "error" for diagnostic in self.diagnostics)
 
+    def with_faults(self, faults: Iterable[Diagnostic]) -> Report:
+        """Give the same with more faults, that have no place in the layout."""
+        return self._replace(entry=self.entry._replace(diagnostics=(*self.entry.diagnostics, *faults)))
+
 
 def check_entry(entry: Entry) -> Report:
     """Check one layout of the input."""

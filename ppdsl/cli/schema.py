@@ -1,4 +1,4 @@
-"""``ppdsl schema``: the JSON Schema of an output."""
+"""``ppdsl schema``: the JSON Schema of an output, or of the costs file."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ from ppdsl.schemas import NAMES, schema_for
 @click.argument("output", type=click.Choice(NAMES))
 @help_option
 def command(output: str) -> Outcome:
-    """Print the JSON Schema of what check or compile (its plan) prints."""
+    """Print the JSON Schema of what check, compile (its plan) or simulate prints, or of a costs file."""
     return Outcome(dump(schema_for(output)))

@@ -1,4 +1,4 @@
-"""The rank x vpp table: plain text away from a terminal, drawn with rich on one."""
+"""Tables by rank: plain text away from a terminal, drawn with rich on one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from ppdsl.planning.tables import draw_table, table_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ppdsl.cli.output import Look
     from ppdsl.planning import Plan
 
@@ -20,7 +22,15 @@ def draw(plan: Plan, look: Look) -> str:
     return _draw_rich(table_rows(plan), look)
 
 
-def _draw_rich(rows: list[list[str]], look: Look) -> str:
+def draw_figures(rows: Sequence[Sequence[str]], look: Look) -> str:
+    """Draw figures, the first row being the heading; whole lines."""
+    if look.rich:
+        return _draw_rich(rows, look, figures=True)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) + "\n" for row in rows)
+
+
+def _draw_rich(rows: Sequence[Sequence[str]], look: Look, *, figures: bool = False) -> str:
     from io import StringIO  # noqa: PLC0415 -- this and rich only for a terminal
 
     from rich import box  # noqa: PLC0415 -- the same
@@ -31,7 +41,7 @@ def _draw_rich(rows: list[list[str]], look: Look) -> str:
     table = Table(box=box.ASCII if look.ascii else box.ROUNDED, header_style="bold")
     heading, *cells = rows
     for number, title in enumerate(heading):
-        table.add_column(title, justify="left" if number else "right", style="" if number else "cyan")
+        table.add_column(title, justify="left" if number and not figures else "right", style="" if number else "cyan")
     for row in cells:
         table.add_row(*(Text(cell, style="dim" if cell.endswith("(empty)") else "") for cell in row))
     console = Console(

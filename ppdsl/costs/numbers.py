@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 MOST = 10**18
 """The largest time and the largest size; with it no sum becomes infinite."""
+_LEAST = 1e-30
+"""What is smaller counts as nothing, so that no quotient becomes infinite either."""
 _MOST_SHOWN = 40
 
 
@@ -24,25 +26,25 @@ def take_object(value: object, path: str) -> Mapping[str, object]:
     return value
 
 
-def take_number(value: object, path: str, *, above_zero: bool = False) -> float:
-    """Give a number as it is.
+def take_number(value: object, path: str, *, least: float = 0) -> float:
+    """Give a number as it is, or 0 for one that is next to nothing.
 
     Args:
         value: What stands at the path.
         path: Where it stands.
-        above_zero: Whether 0 is refused.
+        least: The smallest number that is taken.
 
     Raises:
-        ValueError: It is no number, negative, not finite, or huge.
+        ValueError: It is no number, smaller, not finite, or huge.
     """
-    wanted = "a number above 0" if above_zero else "a number from 0"
+    wanted = f"a number from {least:g}"
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError(f"{path} is {show(value)}, not {wanted}")  # noqa: TRY004 -- the same
-    if not (value > 0 if above_zero else value >= 0):
+    if not value >= least:
         raise ValueError(f"{path} is {show(value)}, not {wanted}")
     if value > MOST:
         raise ValueError(f"{path} is {show(value)}, more than 1e18")
-    return value
+    return value if value > _LEAST else 0
 
 
 def refuse_unknown(data: Mapping[str, object], path: str, what: str, known: Iterable[str]) -> None:

@@ -17,6 +17,8 @@ LINK_FIELDS = ("latency_us", "gigabytes_per_s", "message_bytes")
 TIME_FIELDS = ("forward", "backward", "input_grad", "weight_grad")
 SIZE_FIELDS = ("params", "activation_bytes", "activation_bytes_after_input_grad")
 LAYER_FIELDS = TIME_FIELDS + SIZE_FIELDS
+LEAST_SPEED = 1e-9
+"""One byte a second; with it no message takes for ever."""
 _BACKWARD_FIELDS = TIME_FIELDS[1:]
 _MOST_LAYER_DIGITS = 12
 _ROUNDING = 1e-6
@@ -170,6 +172,6 @@ def _read_link(fields: Mapping[str, object]) -> Link | None:
         raise ValueError("p2p_ms and link stand side by side, where only one of them may")
     data = take_object(fields["link"], "link")
     refuse_unknown(data, "link.", "field", LINK_FIELDS)
-    speed = take_number(data["gigabytes_per_s"], "link.gigabytes_per_s", above_zero=True) if "gigabytes_per_s" in data else None
+    speed = take_number(data["gigabytes_per_s"], "link.gigabytes_per_s", least=LEAST_SPEED) if "gigabytes_per_s" in data else None
     latency, message = (take_number(data.get(name, 0), f"link.{name}") for name in ("latency_us", "message_bytes"))
     return Link(latency, speed, message)

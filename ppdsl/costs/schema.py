@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ppdsl.costs.numbers import MOST
-from ppdsl.costs.reading import LAYER_FIELDS, LINK_FIELDS
+from ppdsl.costs.reading import LAYER_FIELDS, LEAST_SPEED, LINK_FIELDS
 from ppdsl.costs.values import BYTES_PER_PARAM, KINDS
 
 _WHAT = {
@@ -45,7 +45,7 @@ _LINK: dict[str, object] = {
     "properties": {name: _number(_WHAT[name]) for name in LINK_FIELDS},
     "additionalProperties": False,
 }
-_LINK_SPEED: dict[str, object] = {"properties": {"gigabytes_per_s": {"exclusiveMinimum": 0}}}
+_LINK_SPEED: dict[str, object] = {"properties": {"gigabytes_per_s": {"minimum": LEAST_SPEED}}}
 SCHEMA: dict[str, object] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "title": "costs file",

@@ -23,15 +23,15 @@ _RESET = "\x1b[0m"
 _FEWEST_COLUMNS = 10
 _COLUMNS_FOR_A_TICK = 9
 _ENOUGH = 0.9
-_HALF = 0.5 - 1e-9
+_NOTHING = 1e-9
 
 
 def draw_gantt(schedule: Schedule, timing: Timing, width: int, *, color: bool = False, most_ranks: int = 64) -> str:
     """Draw a timed schedule as text.
 
     A rank's actions are written as a letter and the microbatch where they have room for it; the blanks behind belong to the action. Where
-    most have not, each column shows the kind of work that takes the most of its time. A rank's chunks are written in upper and lower case
-    in turn. A dot is idle time.
+    most have not, each column has one letter, so that a row has as many of each as it takes time. A rank's chunks are written in upper and
+    lower case in turn. A dot is idle time.
 
     Args:
         schedule: The actions of each rank.
@@ -64,7 +64,7 @@ def draw_gantt(schedule: Schedule, timing: Timing, width: int, *, color: bool = 
 def _name_actions(
     work: tuple[Sequence[Action], Sequence[float], Sequence[float]], letters: dict[tuple[int, str], str], columns: int, scale: float
 ) -> list[Cell] | None:
-    """Write each action with its microbatch, or give None if those with room for that take less than nine tenths of the rank's busy time."""
+    """Write each action with its microbatch, or give None if those with room for it take less than nine tenths of the busy time."""
     row: list[Cell] = [(IDLE, "")] * columns
     busy = fitting = 0.0
     for (stage, kind, batch), start, end in zip(*work, strict=True):
@@ -83,20 +83,34 @@ def _name_actions(
 def _weigh_columns(
     work: tuple[Sequence[Action], Sequence[float], Sequence[float]], letters: dict[tuple[int, str], str], columns: int, scale: float
 ) -> list[Cell]:
-    """Fill each column with the kind that takes the most of its time, in the case of the chunks that take the most of that."""
+    """Fill each column with one kind of what happens in it, so that along the row each kind has as many columns as it takes time.
+
+    Simply taking the largest share would hide the forwards wherever backwards take longer, and where shares are nearly equal it would show
+    waves that are not there.
+    """
     actions, starts, ends = work
     row: list[Cell] = []
+    owed: dict[str, float] = {}
+    owed_of_kind: dict[str, float] = {}
     for shares in share_columns((letters[stage, kind] for stage, kind, _ in actions), starts, ends, columns, scale):
-        kinds: dict[str, float] = {}
+        kinds = {IDLE: 1.0 - sum(shares.values())}
         for letter, share in shares.items():
-            kinds[letter.upper()] = round(kinds.get(letter.upper(), 0.0) + share, 9)
-        if sum(kinds.values()) < _HALF:
+            kinds[letter.upper()] = kinds.get(letter.upper(), 0.0) + share
+        kind, owed = _spend(owed, kinds)
+        if kind == IDLE:
             row.append((IDLE, ""))
         else:
-            kind = max(kinds, key=lambda kind: kinds[kind])
-            letter = max((letter for letter in shares if letter.upper() == kind), key=lambda letter: round(shares[letter], 9))
+            letter, owed_of_kind = _spend(owed_of_kind, {letter: share for letter, share in shares.items() if letter.upper() == kind})
             row.append((letter, letter))
     return row
+
+
+def _spend(owed: dict[str, float], shares: dict[str, float]) -> tuple[str, dict[str, float]]:
+    """Choose the share to which the most is owed, with what is owed from columns before; give what is owed then."""
+    total = sum(shares.values())
+    now = {name: round(owed.get(name, 0.0) + share / total, 9) for name, share in shares.items() if share > _NOTHING}
+    chosen = max(now, key=lambda name: now[name])
+    return chosen, {**now, chosen: now[chosen] - 1.0}
 
 
 def _draw_axis(total: float, columns: int) -> str:

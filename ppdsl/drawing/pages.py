@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
 from math import ceil, log10
-from pkgutil import get_data
 from typing import TYPE_CHECKING
 
 from ppdsl.drawing.colors import KINDS, color_of
@@ -43,6 +41,9 @@ def draw_page(  # noqa: PLR0913 -- the parts of a page, by name
         columns: The heads of a table under the picture.
         rows: Its rows, most often one a rank.
     """
+    import json  # noqa: PLC0415 -- the other pictures, which are loaded with this one, need neither
+    from pkgutil import get_data  # noqa: PLC0415 -- the same
+
     digits = ceil(-log10(timing.makespan * _FINEST)) if timing.makespan else 0
     data = {
         "title": visible(title),
@@ -74,12 +75,10 @@ def _list_fills(schedule: Schedule) -> dict[str, list[str]]:
 
 
 def _pack_rank(schedule: Schedule, timing: Timing, rank: int, unit: float) -> dict[str, object]:
-    """Write a rank's actions as columns, with few different sorts of work, and times as whole numbers: the wait before each, and its length."""
+    """Write a rank's actions as columns: sorts of work, of which there are few, and times as whole numbers, the waits and the lengths."""
     actions = schedule.ranks[rank]
     marks = [0, *(round(time * unit) for times in zip(timing.starts[rank], timing.ends[rank], strict=True) for time in times)]
     steps = [behind - mark for mark, behind in pairwise(marks)]
     sorts: dict[tuple[int, str, int], int] = {}
-    work = [
-        sorts.setdefault((stage, kind, length), len(sorts)) for (stage, kind, _), length in zip(actions, steps[1::2], strict=True)
-    ]
+    work = [sorts.setdefault((stage, kind, length), len(sorts)) for (stage, kind, _), length in zip(actions, steps[1::2], strict=True)]
     return {"sorts": [*sorts], "work": work, "batches": [batch for _, _, batch in actions], "waits": steps[::2]}

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 Key = TypeVar("Key")
 
 
-def share_columns(keys: Iterable[Key], starts: Sequence[float], ends: Sequence[float], columns: int, scale: float) -> list[dict[Key, float]]:
+def share_columns(
+    keys: Iterable[Key], starts: Sequence[float], ends: Sequence[float], columns: int, scale: float
+) -> list[dict[Key, float]]:
     """Cut a rank's time into columns of equal width, and sum up for each what its time goes to.
 
     Args:

@@ -10,9 +10,9 @@ from ppdsl.drawing.shares import share_columns
 from ppdsl.rendering.characters import cells, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from ppdsl.schedules.actions import Schedule
+    from ppdsl.schedules.actions import Action, Schedule
     from ppdsl.schedules.timing import Timing
 
 _LEFT, _TOP, _WIDTH, _RIGHT, _BOTTOM = 64, 56, 1180, 16, 30
@@ -22,8 +22,8 @@ _DIGIT, _MARGIN = 6.2, 3.0
 _LONGEST_TITLE = 170
 _MOST_SHADES = 6
 
-_MOST_BARS = 20_000
-"""Above it, and where they would be too thin in a row, shares of the time are drawn in place of actions, so that a file stays below 2 MB."""
+_MOST_BARS = 16_000
+"""Above it, and in a row where they would be too thin, shares of time are drawn in place of actions, so that a file stays below 2 MB."""
 _THINNEST = 1.5
 _COLUMNS = 550
 
@@ -71,22 +71,23 @@ def escape(text: str) -> str:
     return visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;").replace("'", "&#39;")
 
 
-def _used_kinds(schedule: Schedule) -> list[str]:
-    used = {kind for actions in schedule.ranks for _, kind, _ in actions}
+def _used_kinds(ranks: Iterable[Sequence[Action]]) -> list[str]:
+    used = {kind for actions in ranks for _, kind, _ in actions}
     return [kind for kind in KINDS if kind in used]
 
 
 def _fills(schedule: Schedule) -> Iterator[str]:
     """Give a class for each colour in use: ``F0-2`` is the forward of the first chunk of two."""
+    kinds = _used_kinds(schedule.ranks)
     for chunks in sorted({len(schedule.stages_of(rank)) for rank in range(schedule.pp)} | {1}):
-        for kind in _used_kinds(schedule):
+        for kind in kinds:
             yield from (f".{kind}{chunk}-{chunks}{{fill:{color_of(kind, chunk, chunks)}}}" for chunk in range(chunks))
 
 
 def _legend(schedule: Schedule) -> Iterator[str]:
     most = max((len(schedule.stages_of(rank)) for rank in range(schedule.pp)), default=1)
     shades, x = min(max(most, 1), _MOST_SHADES), 8.0
-    for kind in _used_kinds(schedule):
+    for kind in _used_kinds(schedule.ranks):
         for shade in range(shades):
             yield f'<rect x="{x:g}" y="33" width="11" height="11" fill="{color_of(kind, shade, shades)}"/>'
             x += 11
@@ -99,7 +100,8 @@ def _legend(schedule: Schedule) -> Iterator[str]:
 def _bars(schedule: Schedule, timing: Timing, rank: int, row: int, scale: float) -> Iterator[str]:
     stages = schedule.stages_of(rank)
     chunks = {stage: f"{number}-{len(stages)}" for number, stage in enumerate(stages)}
-    room = len(str(schedule.microbatches - 1)) * _DIGIT + _MARGIN  # for any microbatch, so that either all of a stage's actions have one or none
+    # for any microbatch, so that either all of a stage's actions have a number or none
+    room = len(str(schedule.microbatches - 1)) * _DIGIT + _MARGIN
     for action, start, end in zip(schedule.ranks[rank], timing.starts[rank], timing.ends[rank], strict=True):
         stage, kind, batch = action
         x, wide = start * scale, (end - start) * scale
@@ -112,9 +114,11 @@ def _bars(schedule: Schedule, timing: Timing, rank: int, row: int, scale: float)
 
 def _areas(schedule: Schedule, timing: Timing, rank: int, row: int, scale: float) -> Iterator[str]:
     """Draw the shares of time that the kinds of work take, one upon the other; each lies in front of those above it."""
-    actions, kinds = schedule.ranks[rank], _used_kinds(schedule)
+    actions = schedule.ranks[rank]
+    kinds = _used_kinds([actions])
     starts, ends = timing.starts[rank], timing.ends[rank]
-    shares = share_columns((kind for _, kind, _ in actions), starts, ends, _COLUMNS, scale * _COLUMNS / _PLOT)
+    work: list[str] = [kind for _, kind, _ in actions]
+    shares = share_columns(work, starts, ends, _COLUMNS, scale * _COLUMNS / _PLOT)
     busy = sum(end - start for start, end in zip(starts, ends, strict=True)) / timing.makespan if timing.makespan else 0.0
     yield f"<title>rank {rank}: {len(actions)} actions, busy {busy:.1%} of the time; the height is the share of time</title>"
     for count in range(len(kinds), 0, -1):

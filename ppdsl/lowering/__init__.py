@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ppdsl.lowering.completing import complete
+from ppdsl.lowering.files import program_from_json, program_to_json
 from ppdsl.lowering.listing import read_program_csv, write_program_csv
 from ppdsl.lowering.program import Instruction, Program, peak_in_flight, read_instruction
 from ppdsl.lowering.transfers import order_transfers
@@ -18,7 +19,17 @@ if TYPE_CHECKING:
 
     from ppdsl.schedules.actions import Schedule
 
-__all__ = ["Instruction", "Program", "lower", "peak_in_flight", "read_instruction", "read_program_csv", "write_program_csv"]
+__all__ = [
+    "Instruction",
+    "Program",
+    "lower",
+    "peak_in_flight",
+    "program_from_json",
+    "program_to_json",
+    "read_instruction",
+    "read_program_csv",
+    "write_program_csv",
+]
 
 
 @contextmanager

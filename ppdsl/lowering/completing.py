@@ -80,8 +80,8 @@ class _Rank:
         self.gradients = _Pool()
         self.in_flight = self.send_slots = self._flying = self._unsent = 0
         self._batches = batches
-        self._leaves = [one == rank != other for one, other in zip(owners, [*owners[1:], rank], strict=True)]
-        self._returns = [one == rank != other for one, other in zip(owners, [rank, *owners[:-1]], strict=True)]
+        self._leaves = [one == rank != other for one, other in zip(owners, [*owners[1:], rank], strict=False)]
+        self._returns = [one == rank != other for one, other in zip(owners, [rank, *owners[:-1]], strict=False)]
         self._backwards_left = [batches] * len(owners)
         self._complete: list[int] = []
 

@@ -108,8 +108,6 @@ class _Rendezvous:
     def _settle(self, message: int) -> None:
         """Let a message that is sent and posted arrive, when those before it have, and then those behind it."""
         channel = self.wiring.carriers[message // self.wiring.batches]
-        if channel is None:
-            return
         messages, at, time = channel.messages, channel.settled, channel.time
         while at < len(messages):
             message = messages[at]

@@ -48,7 +48,7 @@ class Wiring:
         makes: The number of the result that it makes for microbatch 0.
         incoming: What carries the input; None where it comes from the rank itself.
         outgoing: What carries the output; None where it stays.
-        carriers: What carries the messages of a block.
+        carriers: What carries the messages of a block; something idle where there are none.
     """
 
     def __init__(self, schedule: Schedule) -> None:
@@ -68,7 +68,8 @@ class Wiring:
         nothing: list[Channel | None] = [None] * stages
         self.outgoing = {"F": [*ahead, None], "B": [None, *back], "I": [None, *back], "W": nothing}
         self.incoming = {"F": [None, *ahead], "B": [*back, None], "I": [*back, None], "W": nothing}
-        self.carriers = [*self.outgoing["F"], *self.outgoing["B"]]
+        idle = Channel(-1)
+        self.carriers = [channel or idle for channel in (*self.outgoing["F"], *self.outgoing["B"])]
 
     def _channel(self, sender: int, receiver: int) -> Channel | None:
         return None if sender == receiver else self._channels.setdefault((sender, receiver), Channel(receiver))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ppdsl.lowering.transfers import Transfers
     from ppdsl.lowering.wiring import Wiring
-    from ppdsl.schedules.actions import Schedule
+    from ppdsl.schedules.actions import Action, Schedule
 
 Row = tuple[int, str, int]
 """An instruction without its buffer: stage, kind, microbatch."""
@@ -17,50 +18,40 @@ Row = tuple[int, str, int]
 _WAITS = {"F": "WAIT_F", "B": "WAIT_B", "I": "WAIT_B"}
 
 
-class _Issued:
-    """The transfers of one rank, in the order in which it issues them.
-
-    Attributes:
-        steps: The step of each, never falling; see ``Transfers``.
-        rows: The sends and receives.
-    """
-
-    __slots__ = ("rows", "steps")
-
-    def __init__(self) -> None:
-        self.steps = [0]  # and one in front, for the first to be compared with
-        self.rows: list[Row] = []
-
-
 def write_rows(schedule: Schedule, wiring: Wiring, transfers: Transfers) -> Iterator[list[Row]]:
     """Give each rank's rows in turn."""
-    for rank, issued in enumerate(_share_out(schedule, transfers)):
-        yield _merge(schedule, rank, wiring, issued)
+    stages, batches = range(schedule.stages), schedule.microbatches
+    names = [(stage, kind) for kind in ("SEND_F", "SEND_B") for stage in stages]
+    names += [(stage + step, kind) for kind, step in (("RECV_F", 1), ("RECV_B", -1)) for stage in stages]
+    numbers = [*range(batches)]  # one object for each microbatch, not one for each row
+    issued_at = [*transfers.sent_at, *transfers.posted_at]
+    for actions, ends in zip(schedule.ranks, _share_out(schedule, wiring, transfers), strict=True):
+        rows = [(*names[end // batches], numbers[end % batches]) for end in ends]
+        yield _merge(actions, wiring, rows, [issued_at[end] for end in ends])
 
 
-def _share_out(schedule: Schedule, transfers: Transfers) -> list[_Issued]:
-    """Give each rank its ends of the transfers: in their total order, and none before it can be issued."""
-    owners, stages, batches = schedule.owners, range(schedule.stages), schedule.microbatches
-    ranks = [_Issued() for _ in schedule.ranks]
-    # what the block of a message tells of its two ends; the last stage sends no activation, the first no gradient
-    sends = [(stage, kind) for kind in ("SEND_F", "SEND_B") for stage in stages]
-    receives = [((stage + step) % len(stages), kind) for kind, step in (("RECV_F", 1), ("RECV_B", -1)) for stage in stages]
-    ends = [(ranks[owners[send[0]]], send, ranks[owners[receive[0]]], receive) for send, receive in zip(sends, receives, strict=True)]
-    sent_at, posted_at = transfers.sent_at, transfers.posted_at
+def _share_out(schedule: Schedule, wiring: Wiring, transfers: Transfers) -> list[array[int]]:
+    """Give each rank its ends of the transfers, in their total order.
+
+    Returns:
+        The number of each message that a rank sends, and of one that it receives that plus the number of all messages.
+    """
+    owners, batches, messages = schedule.owners, wiring.batches, wiring.messages
+    ranks = [array("q") for _ in schedule.ranks]
+    # by the block of a message; the last stage sends no activation, the first no gradient
+    send = [ranks[owner].append for owner in owners * 2]
+    receive = [ranks[owner].append for owner in (*owners[1:], *owners[:1], *owners[-1:], *owners[:-1])]
     for message in transfers.order:
-        block, batch = divmod(message, batches)
-        sender, (stage, kind), receiver, (next_stage, receive) = ends[block]
-        sender.steps.append(max(sent_at[message], sender.steps[-1]))
-        sender.rows.append((stage, kind, batch))
-        receiver.steps.append(max(posted_at[message], receiver.steps[-1]))
-        receiver.rows.append((next_stage, receive, batch))
+        block = message // batches
+        send[block](message)
+        receive[block](message + messages)
     return ranks
 
 
-def _merge(schedule: Schedule, rank: int, wiring: Wiring, issued: _Issued) -> list[Row]:
-    """Put a rank's transfers between its actions, behind or before the waits."""
-    actions, incoming = schedule.ranks[rank], wiring.incoming
-    steps, rows, transfers = [*issued.steps[1:], 2 * len(actions)], [], issued.rows
+def _merge(actions: Sequence[Action], wiring: Wiring, transfers: Sequence[Row], issued_at: Sequence[int]) -> list[Row]:
+    """Put a rank's transfers between its actions: each from its step on, when those before it are issued."""
+    incoming, steps = wiring.incoming, [*issued_at, 2 * len(actions)]
+    rows: list[Row] = []
     done = 0
     for at, action in enumerate(actions):
         stage, kind, batch = action
@@ -73,4 +64,5 @@ def _merge(schedule: Schedule, rank: int, wiring: Wiring, issued: _Issued) -> li
             rows.append(transfers[done])
             done += 1
         rows.append(action)
-    return rows + transfers[done:]
+    rows += transfers[done:]
+    return rows

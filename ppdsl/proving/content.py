@@ -47,7 +47,9 @@ class Content:
         self._counts: dict[FaultKind, int] = {}
         for rank in range(program.pp):
             _RankContent(self, rank).check()
-        self._check_completeness()
+        found, self.faults = self.faults, []
+        self._check_completeness()  # what is missing altogether comes first: it may be why the rest is wrong
+        self.faults += found
 
     def add(self, kind: FaultKind, message: str, *steps: Step) -> None:
         """Note a fault."""
@@ -121,6 +123,7 @@ class _RankContent:
         self.before = [owner != rank for owner in (rank, *owners[:-1])]
         self.behind = [owner != rank for owner in (*owners[1:], rank)]
         self.flying = self.unsent = 0
+        self.most_flying, self.most_unsent = program.in_flight[rank], program.send_slots[rank]
         self.backwards = [0] * len(owners)
         self.reduced = [False] * len(owners)
         self.activations = _Buffers(program.forward_slots[rank])
@@ -181,8 +184,8 @@ class _RankContent:
                 return "unready", "comes before the wait for its input"
         elif stage and not self.happened[cell - self.batches] & _F:
             return "unready", "comes before the forward of the stage before"
-        if self.flying > self.program.in_flight[self.rank]:
-            return "limit", f"is number {self.flying} in flight, the limit is {self.program.in_flight[self.rank]}"
+        if self.flying > self.most_flying:
+            return "limit", f"is number {self.flying} in flight, the limit is {self.most_flying}"
         return self.make() if self.behind[stage] else None
 
     def backward(self, stage: int, cell: int, slot: int) -> Found:
@@ -219,8 +222,9 @@ class _RankContent:
     def make(self) -> Found:
         """Count an output that is to be sent."""
         self.unsent += 1
-        limit = self.program.send_slots[self.rank]
-        return None if self.unsent <= limit else ("limit", f"makes output number {self.unsent} that waits to be sent, the limit is {limit}")
+        if self.unsent <= self.most_unsent:
+            return None
+        return "limit", f"makes output number {self.unsent} that waits to be sent, the limit is {self.most_unsent}"
 
     def send_activation(self, stage: int, cell: int, _slot: int) -> Found:
         if not self.behind[stage]:
@@ -254,7 +258,9 @@ class _RankContent:
         self.happened[cell] |= _POSTED_B
         return self.gradients.take(cell, slot)
 
-    def wait_activation(self, _stage: int, cell: int, _slot: int) -> Found:
+    def wait_activation(self, stage: int, cell: int, _slot: int) -> Found:
+        if not self.before[stage]:
+            return "misplaced", "has no peer"
         self.add_event(4 * cell + WAIT)
         bits = self.happened[cell]
         if bits & _HAS_F:
@@ -262,7 +268,9 @@ class _RankContent:
         self.happened[cell] = bits | _HAS_F
         return None if bits & _POSTED_F else ("unready", "comes before its receive")
 
-    def wait_gradient(self, _stage: int, cell: int, _slot: int) -> Found:
+    def wait_gradient(self, stage: int, cell: int, _slot: int) -> Found:
+        if not self.behind[stage]:
+            return "misplaced", "has no peer"
         self.add_event(4 * (self.cells + cell) + WAIT)
         bits = self.happened[cell]
         if bits & _HAS_B:

@@ -77,7 +77,8 @@ class Explanation:
             path.append(place)
             after = self._blocker(place)
             if isinstance(after, str):
-                return ProgramFault("deadlock", self._chain(path) + after, tuple(map(self._step, path)))
+                joint = ", which " if len(path) > 1 else " "
+                return ProgramFault("deadlock", self._chain(path) + joint + after, tuple(map(self._step, path)))
             place = after
         cycle = path[path.index(place) :]
         first = cycle.index(min(cycle))
@@ -94,12 +95,12 @@ class Explanation:
             if event not in self._issued:
                 blocker = (owner, self.position[owner])
                 if event not in self._coming:
-                    return f" waits for {instruction} on rank {owner}, which never comes"
-                return f" waits for {instruction}, which comes behind it" if blocker == place else blocker
+                    return f"waits for {instruction} on rank {owner}, which never comes"
+                return f"waits for {instruction}, which comes behind it" if blocker == place else blocker
             queue = self.execution.queues[act][message // self.batches]
             if event in queue and queue[0] != event:
                 return self._issued[queue[0]]
-        return " has no other half"
+        return "has no other half"
 
     def _chain(self, path: list[Place]) -> str:
         steps = [f"{step.instruction} on rank {step.rank}" for step in map(self._step, path)]

@@ -24,6 +24,10 @@ _MOST_ROUNDS = 4
 _SAME = 1e-11
 
 
+class NothingFitsError(ValueError):
+    """No schedule that was tried keeps to the memory limit."""
+
+
 def automatic(task: Task, *, group: int | None = None, split: bool = False, excess: Callable[[Schedule], float] | None = None) -> Schedule:
     """Find a schedule for any placement, any number of microbatches and any costs.
 
@@ -37,7 +41,7 @@ def automatic(task: Task, *, group: int | None = None, split: bool = False, exce
         excess: By how many bytes a schedule is over the memory limit, not above 0 where it fits; None where memory does not matter.
 
     Raises:
-        ValueError: No schedule that was tried fits.
+        NothingFitsError: No schedule that was tried fits.
     """
     bound = bound_makespan(task, split=split)
     least = least_excess = float("inf")
@@ -56,7 +60,7 @@ def automatic(task: Task, *, group: int | None = None, split: bool = False, exce
         if least <= bound * (1 + _SAME):
             break
     if best is None:
-        raise ValueError(f"no schedule fits the memory limit: the leanest that was found takes {round(least_excess)} bytes more")
+        raise NothingFitsError(f"no schedule fits the memory limit: the leanest that was found takes {round(least_excess)} bytes more")
     return replace(best[1], name="auto")
 
 

@@ -20,7 +20,9 @@ def zb_h1(owners: Sequence[int], pp: int, microbatches: int) -> Schedule:
 
 
 def zb_h2(owners: Sequence[int], pp: int, microbatches: int) -> Schedule:
-    """ZB-H2: no bubble inside the span, for up to twice the memory. Stage r has 2(p-1-r)+1 forwards done before its first I; a W follows each I once more than 2r are done.
+    """ZB-H2: no bubble inside the span, for up to twice the memory.
+
+    Stage r has 2(p-1-r)+1 forwards done before its first I; a W follows each I once more than 2r are done.
 
     Raises:
         ValueError: A rank does not own exactly one stage.
@@ -104,8 +106,6 @@ def _vee(rank: int, pp: int, microbatches: int) -> list[Action]:
         rows.add("I0", "I1")
     while rows.left("I0"):
         rows.add("I0", "W0")
-    while rows.left("I1"):
-        rows.add("I1", "W1")
     while rows.left("W1"):
         rows.add("W1")
     while rows.left("W0"):

@@ -34,6 +34,11 @@ def integer(description: str, least: int = 0) -> Schema:
     return {"description": description, "type": "integer", "minimum": least}
 
 
+def number(description: str) -> Schema:
+    """Describe a number from 0."""
+    return {"description": description, "type": "number", "minimum": 0}
+
+
 def boolean(description: str) -> Schema:
     """Describe true or false."""
     return {"description": description, "type": "boolean"}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from ppdsl.schedules.timing import Durations, StuckError, Timing, time_schedule
+from ppdsl.simulation.memory import follow_memory
 from ppdsl.simulation.report import IdleTime, PathStep, RankReport, SimulationReport
 from ppdsl.simulation.schema import SCHEMA
 from ppdsl.simulation.simulating import simulate
-from ppdsl.simulation.timing import Durations, StuckError, Timing, time_schedule
 
 __all__ = [
     "SCHEMA",
@@ -16,6 +17,7 @@ __all__ = [
     "SimulationReport",
     "StuckError",
     "Timing",
+    "follow_memory",
     "simulate",
     "time_schedule",
 ]

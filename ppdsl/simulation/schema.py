@@ -50,22 +50,21 @@ _STEP = {
         ),
     ],
 }
+FIELDS: dict[str, dict[str, object]] = {
+    "schema_version": _text("major.minor: a minor step adds fields, a major one changes or drops some", r"^1\.[0-9]+$"),
+    "layout": {"description": "the canonical layout", "type": "string"},
+    "schedule": {"description": "the name of the schedule", "type": "string"},
+    "microbatches": _integer("microbatches in a step", 1),
+    "makespan_ms": _number("end of the last action"),
+    "span_ms": _number("the largest over ranks of last end minus own first start"),
+    "bubble_ratio": {"description": "(span - mean busy time of the ranks) / span", **_RATIO},
+    "bubble_ratio_makespan": {"description": "the same with the makespan", **_RATIO},
+    "ranks": {"description": "one a rank, in order", "type": "array", "items": _record("a rank", _RANK), "minItems": 1},
+    "critical_path": {"description": "from 0 to the makespan, without a gap", "type": "array", "items": _STEP},
+}
+"""The fields of a report, all of which are there."""
 SCHEMA: dict[str, object] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "title": "ppdsl simulate",
-    **_record(
-        "what a schedule of a layout costs; times in ms, sizes in bytes",
-        {
-            "schema_version": _text("major.minor: a minor step adds fields, a major one changes or drops some", r"^1\.[0-9]+$"),
-            "layout": {"description": "the canonical layout", "type": "string"},
-            "schedule": {"description": "the name of the schedule", "type": "string"},
-            "microbatches": _integer("microbatches in a step", 1),
-            "makespan_ms": _number("end of the last action"),
-            "span_ms": _number("the largest over ranks of last end minus own first start"),
-            "bubble_ratio": {"description": "(span - mean busy time of the ranks) / span", **_RATIO},
-            "bubble_ratio_makespan": {"description": "the same with the makespan", **_RATIO},
-            "ranks": {"description": "one a rank, in order", "type": "array", "items": _record("a rank", _RANK), "minItems": 1},
-            "critical_path": {"description": "from 0 to the makespan, without a gap", "type": "array", "items": _STEP},
-        },
-    ),
+    **_record("what a schedule of a layout costs; times in ms, sizes in bytes", FIELDS),
 }

@@ -1,0 +1,161 @@
+"""What a command assumes of a model's costs, and of the program that it makes: options, and what is read from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from ppdsl.cli.inputs import MOST_BYTES
+from ppdsl.cli.options import all_of, number
+from ppdsl.costs import UNIT_COSTS, ModelShape, costs_from_shape, read_costs
+from ppdsl.diagnostics import Diagnostic
+from ppdsl.sizes import SIZE_RANGE, missing_sizes, size_fault
+
+if TYPE_CHECKING:
+    from typing import Any, Literal
+
+    from ppdsl.cli.options import Values
+    from ppdsl.costs import Costs
+
+    Origin = Literal["none", "shape", "file"]
+
+    class AssumedValues(Values, total=False):
+        """The values of these options."""
+
+        costs: str | None
+        hidden: int | None
+        seq: int | None
+        vocab: int | None
+        batch: int | None
+        tflops: float | None
+        heads: int | None
+        kv_heads: int | None
+        ffn: int | None
+        gated: bool
+        depth: int | None
+        max_actions: int | None
+
+
+MOST_ACTIONS = 4_000_000
+"""How many actions a schedule may have by default: with them a program takes minutes, and some GiB."""
+
+_SHAPE = ("hidden", "seq", "vocab", "batch")
+_OPTIONAL_SHAPE = ("heads", "kv_heads", "ffn")
+_MOST_SIZE = 10**9
+_MOST_DEPTH = 10**6
+_LEAST_TFLOPS, _MOST_TFLOPS = 1e-6, 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Assumptions:
+    """What is assumed.
+
+    Attributes:
+        costs: What layers cost.
+        origin: Whether that comes from a costs ``file`` or the model's ``shape``; or ``none`` was given, and all layers cost the same.
+        depth: How many actions ahead of its use a receive is posted.
+        most_actions: How many actions a schedule may have.
+    """
+
+    costs: Costs
+    origin: Origin
+    depth: int
+    most_actions: int
+
+
+class Quantity(click.ParamType):  # type: ignore[type-arg]  # generic only in later versions of click
+    """A number in ASCII, with or without a point. Whether it is in range is for the command to say."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401 -- click's signature
+        """Read it, or fail with a usage error."""
+        try:
+            return float(value if value.isascii() and "_" not in value else "no number")
+        except ValueError:
+            self.fail(f"'{value[:40]}' is not a number", param, ctx)
+
+
+assumption_options = all_of(
+    click.option("--costs", metavar="FILE", help="What layers cost: a JSON file, see ppdsl schema costs."),
+    number("--hidden", "Or the model's shape instead of a file: hidden size."),
+    number("--seq", "Sequence length."),
+    number("--vocab", "Vocabulary size."),
+    number("--batch", "Sequences of a microbatch."),
+    click.option("--tflops", type=Quantity(), metavar="X", help="What a rank computes, in 10^12 operations a second."),
+    number("--heads", "Attention heads; needed beside --kv-heads alone."),
+    number("--kv-heads", "Heads of keys and values, where queries share them."),
+    number("--ffn", "Hidden size of the MLP; 4 x hidden by default."),
+    click.option("--gated", is_flag=True, help="The MLP has a gate (SwiGLU)."),
+    number("--depth", "Actions ahead of its use at which a receive is posted. [default: 1]"),
+    number("--max-actions", f"Refuse a schedule of more actions. [default: {MOST_ACTIONS}]"),
+)
+
+
+def read_assumptions(values: AssumedValues) -> Assumptions | tuple[Diagnostic, ...]:
+    """Read what was typed, and the costs file; or give the faults that were found."""
+    faults = [
+        size_fault(flag, value, least, most)
+        for flag, value, least, most in (
+            *((f"--{name.replace('_', '-')}", values.get(name), 1, _MOST_SIZE) for name in (*_SHAPE, *_OPTIONAL_SHAPE)),
+            ("--depth", values.get("depth"), 0, _MOST_DEPTH),
+            ("--max-actions", values.get("max_actions"), 1, _MOST_SIZE),
+        )
+        if isinstance(value, int) and not least <= value <= most
+    ]
+    shape = _read_shape(values) if not faults else None
+    if isinstance(shape, Diagnostic):
+        faults.append(shape)
+    if faults or isinstance(shape, Diagnostic):
+        return tuple(faults)
+    path = values.get("costs")
+    costs = UNIT_COSTS if shape is None else costs_from_shape(shape)
+    if path is not None:
+        read = _read_file(path, shape)
+        if isinstance(read, Diagnostic):
+            return (read,)
+        costs = read
+    depth, most = values.get("depth"), values.get("max_actions")
+    origin: Origin = "file" if path is not None else "none" if shape is None else "shape"
+    return Assumptions(costs, origin, 1 if depth is None else depth, MOST_ACTIONS if most is None else most)
+
+
+def _read_shape(values: AssumedValues) -> ModelShape | Diagnostic | None:
+    """Give the model's shape; a fault where it is not whole; None where nothing of it was typed."""
+    needed = {name: values.get(name) for name in (*_SHAPE, "tflops")}
+    further = {name: values.get(name) for name in _OPTIONAL_SHAPE}
+    if all(value is None for value in (*needed.values(), *further.values())) and not values.get("gated"):
+        return None
+    if None in needed.values():
+        return missing_sizes("a model's shape", **needed)  # type: ignore[arg-type]  # whatever they are, those that are None are named
+    tflops, heads, kv_heads = values.get("tflops") or 0.0, further["heads"], further["kv_heads"]
+    if not _LEAST_TFLOPS <= tflops <= _MOST_TFLOPS:
+        return SIZE_RANGE.report(f"--tflops is {tflops:g}, the range is {_LEAST_TFLOPS:g} to {_MOST_TFLOPS:g}")
+    if isinstance(kv_heads, int):
+        if not isinstance(heads, int):
+            return missing_sizes("--kv-heads", heads=None)
+        if heads % kv_heads:
+            return SIZE_RANGE.report(f"--heads is {heads:,}, not a multiple of --kv-heads, which is {kv_heads:,}")
+    return ModelShape(**needed, **further, gated=values.get("gated", False))  # type: ignore[arg-type]  # none of what is needed is None
+
+
+def _read_file(path: str, shape: ModelShape | None) -> Costs | Diagnostic:
+    """Read a costs file; the fault is PP206."""
+    from ppdsl.rendering.characters import visible  # noqa: PLC0415 -- only a costs file has a path
+
+    try:
+        with open(path, "rb") as stream:  # noqa: PTH123 -- pathlib takes longer to load than this to run
+            content = stream.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            reason = f"it is longer than {MOST_BYTES:,} bytes"
+        else:
+            return read_costs(content.decode("utf-8-sig"), shape)
+    except UnicodeDecodeError as error:
+        reason = f"it is not valid UTF-8 at byte {error.start:,}"
+    except ValueError as error:
+        reason = str(error)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+    return Diagnostic("PP206", "error", f"cannot read the costs file {visible(path)}: {visible(reason)}")
