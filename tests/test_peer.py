@@ -108,7 +108,7 @@ class Row(NamedTuple):
 
 ROWS = (
     Row("a comma inside a number", r"\d,+\d"),
-    Row("a repeat of a repeat", r"\*\d+,*\*"),
+    Row("a repeat of a repeat", r"\*,*\d+,*\*"),
     Row("a number or a `*` where text is substituted", r"\(,*[\d*]|\*,*[()]"),
     Row("digits of other scripts", r"\*,*[0-9]*[^\W0-9a-zA-Z_]"),
     Row("a count of over 12 digits", r"\*,*\d{13}"),

@@ -22,7 +22,7 @@ _LITERAL = re.compile(r"([A-Za-z]*)('''|\"\"\"|'|\")")
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 _EXPRESSION = re.compile(r"\{[^{}]*\}")
 _DEEPEST = 50
-_MOST_ENTRIES = 1 << 20
+_LARGEST = 1 << 20
 
 
 class Places:
@@ -120,7 +120,7 @@ def evaluate(node: ast.expr, names: Names, places: Places, depth: int = 0) -> Ev
     if depth > _DEEPEST:
         raise UnresolvedError(node, "this is not worked out: it is nested too deep", stated=True)
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return Evaluated(node.value, places.string(node, node.value))
+        return Evaluated(node.value, places.string(node, node.value), 1 + len(node.value))
     if isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, bool | int | float)):
         return Evaluated(node.value, places.text_of(node))
     if isinstance(node, ast.List | ast.Tuple):
@@ -150,7 +150,7 @@ def _list(node: ast.List | ast.Tuple, names: Names, places: Places, depth: int) 
     for item, part in zip(node.elts, items, strict=True):
         if part.text.holes:
             raise UnresolvedError(item, part.text.holes[0][1].reason, stated=True)
-    return Evaluated([item.value for item in items], places.text_of(node))
+    return Evaluated([item.value for item in items], places.text_of(node), 1 + sum(item.size for item in items))
 
 
 def _is_string(node: ast.AST) -> bool:
@@ -160,17 +160,20 @@ def _is_string(node: ast.AST) -> bool:
 def _operation(node: ast.BinOp, names: Names, places: Places, depth: int) -> Evaluated:
     left = _part(node.left, names, places, depth, node)
     right = _part(node.right, names, places, depth, node)
+    if isinstance(node.op, ast.Mult) and isinstance(left.value, int):
+        left, right = right, left
     one, other = left.value, right.value
-    if isinstance(node.op, ast.Mult) and isinstance(one, int) and isinstance(other, str | list):
-        left, right, one, other = right, left, other, one
-    if isinstance(node.op, ast.Add) and isinstance(one, str) and isinstance(other, str) and len(one) + len(other) <= _MOST_ENTRIES:
-        return Evaluated(one + other, join([left.text, right.text]))
-    if isinstance(node.op, ast.Add) and isinstance(one, list) and isinstance(other, list) and len(one) + len(other) <= _MOST_ENTRIES:
-        return Evaluated(one + other, places.text_of(node))
-    if isinstance(node.op, ast.Mult) and isinstance(other, int) and isinstance(one, str | list) and len(one) * other <= _MOST_ENTRIES:
+    if isinstance(node.op, ast.Add) and left.size + right.size <= _LARGEST:
+        if isinstance(one, str) and isinstance(other, str):
+            return Evaluated(one + other, join([left.text, right.text]), left.size + right.size)
+        if isinstance(one, list) and isinstance(other, list):
+            return Evaluated(one + other, places.text_of(node), left.size + right.size)
+    if isinstance(node.op, ast.Mult) and isinstance(other, int) and left.size * other <= _LARGEST:
         if isinstance(one, list):
-            return Evaluated(one * other, places.text_of(node))
-        return Evaluated(one * other, join([left.text] * other) if other > 0 else left.text.cut(0, 0))
+            return Evaluated(one * other, places.text_of(node), left.size * max(other, 0) + 1)
+        if isinstance(one, str):
+            repeated = join([left.text] * other) if other > 0 else left.text.cut(0, 0)
+            return Evaluated(one * other, repeated, left.size * max(other, 0) + 1)
     raise UnresolvedError(node, "this is not worked out", stated=isinstance(one, str | list) or isinstance(other, str | list))
 
 

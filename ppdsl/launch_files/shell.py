@@ -29,6 +29,7 @@ _OPENING = {"if": "if", "while": "loop", "until": "loop"}
 _CLOSING = {"fi": "if", "done": "loop", "esac": "case", "}": "group"}
 _PASSED = frozenset({"then", "do", "!", "time", "in"})
 _MOST_CALLS_INSIDE = 50
+_TOKEN_COST = 16
 
 
 def scan_shell(text: Text, scope: Scope, *, loose: bool = False, depth: int = 0) -> list[Occurrence]:
@@ -88,7 +89,7 @@ class _Script:
         """Go through a list of commands."""
         outer = len(self.flow)
         reading = _Reading(self, tokens)
-        self.commands.variables.spend(len(tokens))
+        self.commands.variables.spend(_TOKEN_COST * (1 + len(tokens)))
         while reading.step():
             pass
         while len(self.flow) > outer:

@@ -35,7 +35,7 @@ class Environment:
 
     def __init__(self, length: int) -> None:
         self.layers: list[dict[str, Binding | None]] = [{}]
-        self._left = _LEAST_BUDGET + 4 * length
+        self._left = _LEAST_BUDGET + 8 * length
 
     def get(self, name: str) -> Binding | None:
         """Give what a variable is bound to; None where it is not."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ppdsl.parsing.recovery import Recovery
 
 _MOST_DIGITS = 12
+_TOO_MANY = 10**_MOST_DIGITS
 _BEFORE_DIGITS = "\\*@" + SEPARATORS
 UNITS = ("SYMBOLS", "CLOSE")
 """The tokens that a repeat may follow."""
@@ -49,9 +50,9 @@ def explain_repeat(walk: Recovery, at: int) -> int:
         counts = [_count(part) for part in walk.tokens[at - 1 : behind] if part.type == "REPEAT"]
         product = 1
         for count in counts:
-            product *= count
+            product = min(product * count, _TOO_MANY)
         choices: tuple[Choice, ...] = ()
-        if len(str(product)) <= _MOST_DIGITS and len(counts) == behind - at + 1:
+        if product < _TOO_MANY and len(counts) == behind - at + 1:
             choices = (Choice(f"multiply the counts: `*{product}`", (Edit(_start(first), span.end, f"*{product}"),)),)
         walk.report(Fault(rules.REPEATED_REPEAT, "a repeat cannot be repeated", span, choices, help="put a group around the first repeat"))
         return behind
