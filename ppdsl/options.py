@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import index
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 if TYPE_CHECKING:
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
 Placement = Literal["loop", "v"]
 Target = Literal["ppdsl", "megatron", "mindspeed", "infinitrain"]
+SCHEDULES = ("gpipe", "1f1b", "interleaved_1f1b")
+"""The schedules whose number of microbatches is checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +66,24 @@ class Options:
 
     @classmethod
     def of(cls, **sizes: Unpack[Sizes]) -> Options:
-        """Make options from sizes by name; what is None, or left out, takes its default."""
-        given = {name: value for name, value in sizes.items() if value is not None}
+        """Make options from sizes by name; what is None, or left out, takes its default.
+
+        Raises:
+            TypeError: There is no option of such a name. Values are not looked at here: what is out of range is a diagnostic (PP203).
+        """
+        given = {name: _whole(value) for name, value in sizes.items() if value is not None}
         given["features"] = tuple(sizes.get("features", ()))
         return cls(**given)  # type: ignore[arg-type]  # the names and types are those of Sizes
+
+
+def _whole(value: object) -> object:
+    """Make an int of what is one in all but type, such as a numpy integer; a bool stays one, and is refused later."""
+    if isinstance(value, bool):
+        return value
+    try:
+        return index(value)  # type: ignore[arg-type]  # a TypeError says that it is none
+    except TypeError:
+        return value
 
 
 class Sizes(TypedDict, total=False):

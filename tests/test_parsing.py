@@ -130,6 +130,8 @@ def test_a_fault_proposes_its_own_remedy_then_all_of_them() -> None:
         ("E((t)*0)*0((t))*0L", ["PP112", "PP112"]),
         ("(x(y(z", ["PP103", "PP101", "PP103", "PP101", "PP103", "PP101"]),
         ("Et*1\u0663,5L", ["PP106"]),
+        ("Et*2 \u0663L", ["PP102"]),
+        ("E?*1234567890123L", ["PP101"]),
         ("Et*1,0\u0663L", ["PP107"]),
     ],
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from ppdsl.options import Limits, Options
+from ppdsl.options import SCHEDULES, Limits, Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,7 +72,6 @@ ALIASES = {
 """Names that Megatron-LM and InfiniTrain use, and ours."""
 
 FORMATS = ("text", "concise", "json", "sarif", "github")
-SCHEDULES = ("gpipe", "1f1b", "interleaved_1f1b")
 TARGETS = ("ppdsl", "megatron", "mindspeed", "infinitrain")
 _MOST_DIGITS = 30
 

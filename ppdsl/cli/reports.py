@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from ppdsl.cli.inputs import place_on_page
 from ppdsl.compiling import check
 from ppdsl.validation.subject import plural
 
@@ -38,7 +40,10 @@ class Report(NamedTuple):
     def groups(self) -> list[tuple[Source | None, tuple[Diagnostic, ...]]]:
         """All that was found, with what its spans count in."""
         found = [(self.entry.page, self.entry.diagnostics)]
-        if self.result is not None:
+        if self.result is not None and self.result.source is None and self.entry.page is not None and self.entry.written is not None:
+            place = place_on_page(self.entry.written)
+            found.append((self.entry.page, tuple(replace(each, span=place) for each in self.result.diagnostics)))
+        elif self.result is not None:
             found.append((self.result.source, self.result.diagnostics))
         return found
 

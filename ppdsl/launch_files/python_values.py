@@ -13,7 +13,7 @@ from ppdsl.launch_files.python_names import Evaluated, UnresolvedError
 from ppdsl.launch_files.texts import Choice, Text, Unknown, hole, join
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ppdsl.launch_files.python_names import Names
     from ppdsl.launch_files.texts import Branch
@@ -22,6 +22,7 @@ _LITERAL = re.compile(r"([A-Za-z]*)('''|\"\"\"|'|\")")
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 _EXPRESSION = re.compile(r"\{[^{}]*\}")
 _DEEPEST = 50
+_LONGEST_NUMBER = 256  # bits; Python refuses to write numbers of over 4,300 digits out
 _LARGEST = 1 << 20
 
 
@@ -119,20 +120,33 @@ def evaluate(node: ast.expr, names: Names, places: Places, depth: int = 0) -> Ev
     """
     if depth > _DEEPEST:
         raise UnresolvedError(node, "this is not worked out: it is nested too deep", stated=True)
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return Evaluated(node.value, places.string(node, node.value), 1 + len(node.value))
-    if isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, bool | int | float)):
-        return Evaluated(node.value, places.text_of(node))
-    if isinstance(node, ast.List | ast.Tuple):
-        return _list(node, names, places, depth)
-    if isinstance(node, ast.BinOp):
-        return _operation(node, names, places, depth)
-    if isinstance(node, ast.Name):
-        return _name(node, names, places, depth)
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "LayerType":
+    reader = _READERS.get(type(node))
+    if reader is None:
+        raise UnresolvedError(node, "this is told only by running the file", stated=isinstance(node, ast.JoinedStr | ast.IfExp))
+    return reader(node, names, places, depth)
+
+
+def _constant(node: ast.Constant, _names: Names, places: Places, _depth: int) -> Evaluated:
+    value = node.value
+    if isinstance(value, str):
+        return Evaluated(value, places.string(node, value), 1 + len(value))
+    if value is None or isinstance(value, float) or (isinstance(value, int) and value.bit_length() <= _LONGEST_NUMBER):
+        return Evaluated(value, places.text_of(node))
+    raise UnresolvedError(node, "this is neither text nor a number of reasonable length", stated=True)
+
+
+def _negated(node: ast.UnaryOp, _names: Names, places: Places, _depth: int) -> Evaluated:
+    value = node.operand.value if isinstance(node.operand, ast.Constant) else None
+    if not isinstance(node.op, ast.USub) or not isinstance(value, int | float) or value > _LARGEST:
+        raise UnresolvedError(node, "this is not worked out", stated=isinstance(value, str))
+    return Evaluated(-value, places.text_of(node))
+
+
+def _member(node: ast.Attribute, _names: Names, places: Places, _depth: int) -> Evaluated:
+    """Tell a member of Megatron's enumeration of layers, whose name is the layer's."""
+    if isinstance(node.value, ast.Name) and node.value.id == "LayerType":
         return Evaluated(node.attr, places.text_of(node))
-    literal = isinstance(node, ast.JoinedStr | ast.IfExp)
-    raise UnresolvedError(node, "this is told only by running the file", stated=literal)
+    raise UnresolvedError(node, "this is told only by running the file", stated=False)
 
 
 def _part(node: ast.expr, names: Names, places: Places, depth: int, whole: ast.expr) -> Evaluated:
@@ -210,3 +224,14 @@ def _choice(node: ast.Name, values: Sequence[tuple[Evaluated, Branch]], places: 
     span = places.text_of(node).span
     choices = tuple(Choice(branch, one.text) for one, branch in said)
     return Evaluated("", hole(Unknown(span.start, span.end, f"{node.id} depends on which branch runs", choices=choices)))
+
+
+_READERS: dict[type[ast.expr], Callable[..., Evaluated]] = {
+    ast.Attribute: _member,
+    ast.BinOp: _operation,
+    ast.Constant: _constant,
+    ast.List: _list,
+    ast.Name: _name,
+    ast.Tuple: _list,
+    ast.UnaryOp: _negated,
+}

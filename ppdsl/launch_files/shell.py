@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ppdsl.launch_files.command_lines import scan_words, split_fields
-from ppdsl.launch_files.flags import COMMAND_FLAG
+from ppdsl.launch_files.flags import mentions_flag
 from ppdsl.launch_files.shell_commands import Commands
 from ppdsl.launch_files.shell_flow import Flow
 from ppdsl.launch_files.shell_lexing import lex
@@ -59,7 +59,7 @@ def scan_string(text: Text, scope: Scope) -> list[Occurrence]:
     Returns:
         What it sets.
     """
-    if not COMMAND_FLAG.search(f"{text.chars} "):
+    if not mentions_flag(text.chars):
         return []
     if text.chars.lstrip().startswith("--") and not any(char in text.chars for char in "'\"\\$"):
         return scan_words(split_fields(text, referenced=False), scope, loose=True)

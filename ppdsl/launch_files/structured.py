@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ppdsl.launch_files.command_lines import LONGEST_PATH, Field, scan_words, switch_value
-from ppdsl.launch_files.flags import COMMAND_FLAG, find_flag
+from ppdsl.launch_files.flags import find_flag, mentions_flag
 from ppdsl.launch_files.occurrences import FormatError, Occurrence
 from ppdsl.launch_files.shell import scan_string
 from ppdsl.launch_files.texts import Text, Unknown, hole
@@ -98,22 +98,21 @@ class _Walk:
 
     def _sequence(self, node: Sequence, scope: Scope) -> Iterator[Occurrence | tuple[Node, Scope]]:
         words = [Field(item.text) if isinstance(item, Scalar) else None for item in node.items]
-        if any(word is not None and COMMAND_FLAG.match(f"{word.text.chars} ") for word in words):
+        if any(word is not None and mentions_flag(word.text.chars) for word in words):
             yield from scan_words(words, scope.child("arguments"))
-            return
-        for index, item in enumerate(node.items):
-            yield item, scope.child(index)
+        for index, (item, word) in enumerate(zip(node.items, words, strict=True)):
+            if word is None or " " in word.text.chars:
+                yield item, scope.child(index)
 
     def _mapping(self, node: Mapping, scope: Scope) -> Iterator[Occurrence | tuple[Node, Scope]]:
         for key, flag, value in [*self._merged(node), *self._flags(node)]:
             *path, last = key.text.chars.split(".")
             start = len(key.text.chars) - len(last)
             yield from _set(flag, key.text.cut(start, len(key.text.chars)), value, _inside(scope, path))
-        for key, value in node.entries:
-            name = key.text.chars if isinstance(key, Scalar) else ""
-            *path, last = name.split(".")
-            if name != "<<" and (isinstance(value, Mapping) or find_flag(last) is None):
-                yield value, _inside(scope, path).child(last)
+        for name, inner in node.entries:
+            *path, last = name.text.chars.split(".") if isinstance(name, Scalar) else [""]
+            if last != "<<" and (isinstance(inner, Mapping) or find_flag(last) is None):
+                yield inner, _inside(scope, path).child(last)
 
     def _flags(self, node: Mapping) -> list[tuple[Scalar, Flag, Scalar | Sequence]]:
         """Give the entries of a mapping that set something."""
@@ -127,10 +126,11 @@ class _Walk:
             ]
         return self._known[id(node)]
 
-    def _merged(self, node: Mapping) -> Iterator[tuple[Scalar, Flag, Scalar | Sequence]]:
-        """Give the entries that merge keys bring in and that set something."""
+    def _merged(self, node: Mapping) -> list[tuple[Scalar, Flag, Scalar | Sequence]]:
+        """Give the entries that merge keys bring in and that set something; what counts more stands further behind."""
+        found: list[list[tuple[Scalar, Flag, Scalar | Sequence]]] = []
         seen: set[int] = set()
-        waiting = list(self._merged_nodes(node))
+        waiting = list(reversed(self._merged_nodes(node)))
         while waiting:
             merged = waiting.pop()
             if id(merged) in seen:
@@ -138,14 +138,14 @@ class _Walk:
             seen.add(id(merged))
             self._left -= 1
             if isinstance(merged, Sequence):
-                waiting += merged.items
+                waiting += reversed(merged.items)
             if isinstance(merged, Mapping):
-                waiting += self._merged_nodes(merged)
-                flags = self._flags(merged)
-                self._left -= len(flags)
-                yield from flags
+                waiting += reversed(self._merged_nodes(merged))
+                found.append(self._flags(merged))
+                self._left -= len(found[-1])
             if self._left < 0:
                 raise FormatError("merge keys bring in too many entries")
+        return [entry for entries in reversed(found) for entry in entries]
 
     def _merged_nodes(self, node: Mapping) -> list[Node]:
         if id(node) not in self._merging:

@@ -53,17 +53,17 @@ class Figure(NamedTuple):
         return f"{self.name}: {self.ratio:.2f} ({self.ours * 1e6:,.0f} us / {self.theirs * 1e6:,.0f} us), target {self.target}"
 
 
-def compare(name: str, target: str, ours: Callable[[], object], theirs: Callable[[], object], *, rounds: int, inner: int) -> Figure:
+def compare(labels: tuple[str, str], ours: Callable[[], object], theirs: Callable[[], object], *, rounds: int, inner: int) -> Figure:
     """Measure two functions by turns.
 
     Args:
-        name: What is compared with what.
-        target: What the ratio should be.
+        labels: What is compared with what, and what the ratio should be.
         ours: The first side.
         theirs: The second side.
         rounds: How many pairs of measurements are taken.
         inner: How many calls one measurement times.
     """
+    name, target = labels
     pairs = [(_seconds(ours, inner), _seconds(theirs, inner)) for _ in range(rounds + 1)][1:]  # the first is for warming up
     ratio = median(our_time / their_time for our_time, their_time in pairs)
     return Figure(name, ratio, median(pair[0] for pair in pairs), median(pair[1] for pair in pairs), target)
@@ -89,7 +89,7 @@ def compile_against_peer(*, rounds: int = 40, inner: int = 20) -> Figure:
     def theirs() -> None:
         PipelineParallelLayerLayout(REAL, 16).validate_layer_layout(61, 1)
 
-    return compare(f"parse, validate and plan {REAL}, over Megatron-LM", "at most 3", ours, theirs, rounds=rounds, inner=inner)
+    return compare((f"parse, validate and plan {REAL}, over Megatron-LM", "at most 3"), ours, theirs, rounds=rounds, inner=inner)
 
 
 def validate_against_peer(*, rounds: int = 20, inner: int = 5) -> Figure:
@@ -109,7 +109,7 @@ def validate_against_peer(*, rounds: int = 20, inner: int = 5) -> Figure:
     def theirs() -> None:
         built.validate_layer_layout(1998, 0)
 
-    return compare(f"validate {LONG}, over Megatron-LM", "at most 0.1", ours, theirs, rounds=rounds, inner=inner)
+    return compare((f"validate {LONG}, over Megatron-LM", "at most 0.1"), ours, theirs, rounds=rounds, inner=inner)
 
 
 def check_against_bare_python(*, rounds: int = 20) -> Figure:
@@ -128,7 +128,7 @@ def check_against_bare_python(*, rounds: int = 20) -> Figure:
     def theirs() -> None:
         run("-c", "pass")
 
-    return compare("the process of `ppdsl check`, over `python -c pass`", "at most 10", ours, theirs, rounds=rounds, inner=1)
+    return compare(("the process of `ppdsl check`, over `python -c pass`", "at most 10"), ours, theirs, rounds=rounds, inner=1)
 
 
 def main() -> None:
