@@ -442,15 +442,16 @@ GROWTH = [
 
 @pytest.mark.parametrize("line", GROWTH)
 def test_variables_that_grow_without_end_are_refused(line: str) -> None:
-    script = f"x {FLAG} 'Et|L'\nA=ab\nL='{'x --num-layers 1 ' * 500}'\n{line * 3_000}x {FLAG} \"$A\"\n"
+    script = f"x {FLAG} 'Et|L'\nA=ab\nL='{'x --num-layers 1 ' * 200}'\n{line * 700}x {FLAG} \"$A\"\n"
     (diagnostic,) = read_launch_text(script, "run.sh").diagnostics
-    assert diagnostic.message == "cannot read run.sh: the variables of this script grow too long to be followed"
+    assert diagnostic.message == "cannot read run.sh: it is too intricate to be followed without running it"
 
 
-def test_functions_that_call_each_other_without_end_are_refused() -> None:
-    calls = "".join(f"f{number}() {{ f{number + 1}; f{number + 1}; }}\n" for number in range(40))
+@pytest.mark.parametrize("nested", [False, True])
+def test_functions_without_end_are_refused(nested: bool) -> None:  # noqa: FBT001 -- a parameter of the test
+    calls = "".join(f"f{number}() {{ f{number + 1}; f{number + 1}; }}\n" for number in range(40)) if not nested else "f() {\n" * 5_000
     (diagnostic,) = read_launch_text(f"x {FLAG} EL\n{calls}f0\n", "run.sh").diagnostics
-    assert diagnostic.message == "cannot read run.sh: the variables of this script grow too long to be followed"
+    assert diagnostic.message == "cannot read run.sh: it is too intricate to be followed without running it"
 
 
 DEEP = [
@@ -466,7 +467,6 @@ DEEP = [
     "a=(",
     "cat <<A\n",
     "if x; then\n",
-    "f() {\n",
     "t|",
     "<(",
     "$'",
@@ -476,16 +476,16 @@ DEEP = [
 
 @pytest.mark.parametrize("part", DEEP)
 def test_a_long_script_takes_little_time_and_no_recursion(part: str) -> None:
-    script = f"x {FLAG} 'Et|L' --num-layers 1\n{part * (100_000 // len(part))}"
+    script = f"x {FLAG} 'Et|L' --num-layers 1\n{part * (30_000 // len(part))}"
     start = time.process_time()
     found = layouts(script)
     assert time.process_time() - start < 10  # seconds; the square of the length would take minutes
     assert found[:1] == ["Et|L"]
 
 
-def test_an_ordinary_script_of_200_kib_takes_little_time() -> None:
+def test_an_ordinary_script_of_50_kib_takes_little_time() -> None:
     line = 'torchrun --nproc_per_node "$N" train.py --lr 1e-4 --seq-length ${SEQ:-4096} # why\n'
-    script = f"x {FLAG} 'Et|L' --num-layers 1\n{line * (200 * 1024 // len(line))}"
+    script = f"x {FLAG} 'Et|L' --num-layers 1\n{line * (50 * 1024 // len(line))}"
     start = time.process_time()
     assert layouts(script) == ["Et|L"]
-    assert time.process_time() - start < 5  # seconds; about 0.2 on a machine that does nothing else
+    assert time.process_time() - start < 5  # seconds; about 0.05 on a machine that does nothing else

@@ -114,7 +114,10 @@ def _layout(result: CheckResult) -> Json:
             "mtp_num_layers": tally.count("m"),
             "placement": subject.placement or "owners",
         }
-    return {"source": source, "canonical": result.canonical, **sizes}
+    document: Json = {"source": source, "canonical": result.canonical, **sizes}
+    if options.tied_embeddings is not None:
+        document["embedding_ranks"] = None if result.plan is None else result.plan.embedding_ranks(tied=options.tied_embeddings)
+    return document
 
 
 def _place(entry: Entry) -> Json | None:

@@ -189,7 +189,11 @@ size_options = _all_of(
     click.option(
         "--with", "features", type=Feature(), multiple=True, metavar="FEATURE", help="A flag of the target that is on. Repeatable."
     ),
-    click.option("--tied-embeddings/--untied-embeddings", default=None, help="Whether the lm-head shares the embedding's weight."),
+    click.option(
+        "--tied-embeddings/--untied-embeddings",
+        default=None,
+        help="Whether the lm-head shares the embedding's weight: says which ranks hold a copy.",
+    ),
     limit_options,
 )
 

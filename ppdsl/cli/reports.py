@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ppdsl.cli.inputs import place_on_page
 from ppdsl.compiling import check
-from ppdsl.validation.subject import plural
+from ppdsl.validation.subject import join_words, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -169,4 +169,7 @@ def _overview(result: CheckResult, subject: Subject, given: Options, look: Look)
     unsaid = [name for name, value in (("pp", given.pp), ("vpp", given.vpp)) if value is None]
     implied = f" ({' and '.join(unsaid)} implied)" if unsaid else ""
     caption = ", ".join([facts, f"pp {plan.pp:,} x vpp {plan.vpp:,}{implied}", *layers, f"placement {plan.placement}"])
+    if given.tied_embeddings is not None:
+        ranks = plan.embedding_ranks(tied=given.tied_embeddings)
+        caption += f", word embedding on rank{'s' if len(ranks) > 1 else ''} {join_words(ranks)}"
     return f"{draw(plan, look)}{caption}\n"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Binding: TypeAlias = "Text | tuple[Field, ...]"
 
 _LONGEST = 1 << 20
-_LEAST_BUDGET = 1 << 21
+_LEAST_BUDGET = 1 << 19
 _WORD_COST = 16
 MOST_CHOICES = 64
 _SPECIAL = frozenset("@*#?$!-")
@@ -56,7 +56,7 @@ class Environment:
         """
         self._left -= amount
         if self._left < 0:
-            raise FormatError("the variables of this script grow too long to be followed")
+            raise FormatError("it is too intricate to be followed without running it")
 
     def spend_on(self, fields: Iterable[Field | None]) -> None:
         """Take note that words are looked at."""

@@ -52,7 +52,11 @@ _LAYOUT = record(
         "num_layers": or_null(integer("decoder layers")),
         "mtp_num_layers": or_null(integer("multi-token-prediction layers")),
         "placement": or_null(choice("which rank owns which stage", "loop", "v", "owners")),
+        "embedding_ranks": or_null(
+            array("ranks with a copy of the word embedding; there where it was said whether it is tied", integer("a rank"))
+        ),
     },
+    optional=["embedding_ranks"],
 )
 _CELL = record("a chunk", {**CHUNK_FIELDS, "text": string("what it holds; the final norm is N also where it is only implied")})
 _RESULT_FIELDS: dict[str, Schema] = {
@@ -67,7 +71,11 @@ _RESULT_FIELDS: dict[str, Schema] = {
     "place": or_null(
         record(
             "where the layout stands in the input",
-            {"name": string("a file, <layout> or <stdin>"), "line": integer("its line", 1), "column": integer("its column", 1)},
+            {
+                "name": string("a file, <layout> or <stdin>"),
+                "line": or_null(integer("its line", 1)),
+                "column": or_null(integer("its column", 1)),
+            },
         )
     ),
     "provenance": array(
