@@ -177,7 +177,11 @@ def compile_layout(layout: str | Sequence[Sequence[str]] | Form, **sizes: Unpack
     given = _as_input(layout)
     if isinstance(given, Diagnostic):
         raise LayoutError([given])
-    return _compile(given, Options.of(**sizes))
+    options = Options.of(**sizes)
+    try:
+        return _compile(given, options)
+    except TypeError:  # something in it cannot be remembered, a list most often
+        return plan_of(check(given, options))
 
 
 @lru_cache(maxsize=256)

@@ -12,6 +12,7 @@ from ppdsl.validation.targets import FEATURES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import TypeGuard
 
     from ppdsl.diagnostics import Diagnostic
     from ppdsl.options import Options
@@ -72,15 +73,23 @@ def check_sizes(options: Options) -> list[Diagnostic]:
         ("--placement", options.placement, ("loop", "v")),
         ("--target", options.target, get_args(Target)),
         ("--schedule", options.schedule, SCHEDULES),
-        *(("--with", name, FEATURES) for name, _ in options.features),
     )
+    given: object = options.features
+    features = given if isinstance(given, tuple) else (given,)
     faults = [_check_size(flag, value, least, most) for flag, value, least, most in sizes if value is not None]
     faults += [_check_setting(flag, value, known) for flag, value, known in settings if value is not None]
+    faults += [_check_feature(feature) for feature in features]
     return [fault for fault in faults if fault is not None]
 
 
+def _check_feature(feature: object) -> Diagnostic | None:
+    if not isinstance(feature, tuple) or [*map(type, feature)] not in ([str, str], [str, type(None)]):
+        return SIZE_RANGE.report(f"feature {_quote(feature)} is not a name and a text or None")
+    return _check_setting("--with", feature[0], FEATURES)
+
+
 def _check_size(flag: str, value: object, least: int, most: int) -> Diagnostic | None:
-    if not isinstance(value, int) or isinstance(value, bool):
+    if not is_whole(value):
         return SIZE_RANGE.report(f"{flag} is {_quote(value)}, not a whole number")
     return None if least <= value <= most else size_fault(flag, value, least, most)
 
@@ -89,6 +98,11 @@ def _check_setting(flag: str, value: object, known: Sequence[str]) -> Diagnostic
     if value in known:
         return None
     return SIZE_RANGE.report(f"{flag} is {_quote(value)}, which does not exist", help=f"say one of {', '.join(known)}")
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Tell whether a value is a whole number; a bool is none."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _quote(value: object) -> str:
@@ -102,8 +116,10 @@ def size_fault(flag: str, value: int, least: int, most: int) -> Diagnostic:
     return SIZE_RANGE.report(f"{flag} is {show_number(value)}, the range is {least:,} to {most:,}")
 
 
-def show_number(value: int) -> str:
-    """Write a number for a reader; one that is too long to read is not written out."""
+def show_number(value: object) -> str:
+    """Write a number for a reader; one that is too long to read is not written out, and what is none is quoted."""
+    if not is_whole(value):
+        return _quote(value)
     if abs(value) <= _READABLE:
         return f"{value:,}"
     return "below -10^15" if value < 0 else "over 10^15"

@@ -172,3 +172,10 @@ def test_spellings_exclude_each_other() -> None:
         "error: --expand, --as and --target ask for different spellings: give one of them (see ppdsl fmt --help)\n",
         2,
     )
+
+
+@pytest.mark.parametrize("text", ["E*0", "|*0", "(t)*0"])
+def test_a_layout_of_which_nothing_is_left_has_no_canonical_form(text: str) -> None:
+    output, errors, code = run(text)
+    assert (output, code) == ("", 1)
+    assert errors.startswith("error[PP110]: nothing is left of the layout when `*0` has removed its part\n")

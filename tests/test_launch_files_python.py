@@ -220,7 +220,7 @@ PASSED_ON = [
     "not x",
     "args.layout",
     "layout",
-    "make('Et|L')",
+    "make('recipe')",
     "table[pp, vpp]",
     "parameter",
     "looped",
@@ -295,3 +295,19 @@ def test_expressions_without_end_take_little_time(text: str) -> None:
     start = time.process_time()
     read_launch_text(text, "recipe.py")
     assert time.process_time() - start < 10  # seconds; most of these would never end, or overflow the stack
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ('x(pipeline_model_parallel_layout="Et*{}|tL".format(3))\n', ["PP205"]),
+        ('table = {(4, 1): "Et|tL"}\ncfg.pipeline_model_parallel_layout = table[(pp, vp)]\n', ["PP205"]),
+        ("recipe(pipeline_model_parallel_layout=build_layout(8))\n", ["PP205"]),
+        ("cfg.pipeline_model_parallel_layout = Layout.from_str(layout=self.pipeline_model_parallel_layout)\n", ["PP204"]),
+        ('cfg.pipeline_model_parallel_layout = args["layout"]\n', ["PP204"]),
+    ],
+)
+def test_a_layout_that_is_made_here_is_unresolved_and_one_that_is_passed_on_is_none(text: str, codes: list[str]) -> None:
+    file = read_launch_text(text, "run.py")
+    found = [*file.diagnostics, *(fault for config in file.configs for fault in config.diagnostics)]
+    assert [fault.code for fault in found] == codes

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from ppdsl.launch_files import LaunchConfig, Setting, read_launch_text
 from ppdsl.rendering import render_text
@@ -61,6 +62,15 @@ def test_each_character_of_a_yaml_scalar_has_its_place(text: str, value: str, fo
     setting = layout(text)
     assert (setting.value, setting.source.text) == (value, value)
     assert places(setting, text) == found
+
+
+@pytest.mark.parametrize(("text", "value", "found"), YAML_SCALARS)
+def test_the_parser_that_is_there_without_libyaml_gives_the_same(
+    text: str, value: str, found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(yaml, "CSafeLoader")
+    setting = layout(text)
+    assert (setting.value, places(setting, text)) == (value, found)
 
 
 @pytest.mark.parametrize("text", [f"{KEY}: {word}" for word in ("null", "~", "", "!!python/object:os.system {}")])

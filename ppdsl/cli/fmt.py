@@ -83,6 +83,8 @@ def _write(result: CheckResult, how: str) -> str | Diagnostic | None:
     subject, limits = result.subject, result.options.limits
     if subject is None or subject.form.order is None:
         return None
+    if result.canonical == "":
+        return Diagnostic("PP110", "error", "nothing is left of the layout when `*0` has removed its part", subject.whole)
     if how == "megatron":
         from ppdsl.targets import lower_to_megatron  # noqa: PLC0415 -- needed only for this spelling
 

@@ -64,6 +64,14 @@ class _Reader:
     def __init__(self, module: ast.Module, places: Places, scope: Scope) -> None:
         self._places = places
         self._tables = bind_names(module, scope)
+        self._layout_names = {
+            target.id
+            for node in ast.walk(module)
+            if isinstance(node, ast.Assign)
+            and any(isinstance(part, ast.Constant) and "|" in str(part.value) for part in ast.walk(node.value))
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
         self._start = Place(module, scope, self._tables[id(module)], ())
 
     def read(self) -> Iterator[Occurrence]:
@@ -161,6 +169,20 @@ class _Reader:
             else:
                 yield replace(one, branch=branch)
 
+    def _states_layout(self, node: ast.expr) -> bool:
+        """Tell whether an expression makes a layout of what stands in this file: of text with bars, of numbers, or of names bound to those.
+
+        Names and attributes alone only pass on what is said elsewhere; ``layouts[pp, vpp]`` or ``build(8)`` do not.
+        """
+        for part in ast.walk(node):
+            if isinstance(part, ast.Constant):
+                number = isinstance(part.value, int | float) and not isinstance(part.value, bool)
+                if number or (isinstance(part.value, str) and "|" in part.value):
+                    return True
+            if isinstance(part, ast.Name) and part is not node and part.id in self._layout_names:
+                return True
+        return False
+
     def _set(self, name: str, key: Text, node: ast.expr, place: Place) -> Iterator[Occurrence]:
         flag = find_flag(name)
         if flag is None or isinstance(node, ast.Dict):
@@ -168,7 +190,7 @@ class _Reader:
         try:
             known = evaluate(node, place.names, self._places)
         except UnresolvedError as error:
-            if flag.holds_layout and not error.stated:
+            if flag.holds_layout and not error.stated and not self._states_layout(node):
                 yield Occurrence(flag, key, None, self._places.text_of(node), place.scope, place.branch, _PASSED_ON)
                 return
             span = self._places.text_of(error.node).span

@@ -78,18 +78,22 @@ class _Script:
     def finish(self) -> list[Occurrence]:
         for name, body in list(self.functions.items()):
             if name not in self.called:
-                self.run(body)
+                self.run_again(body)
         return self.commands.finish()
 
     def run_inside(self, text: Text) -> None:
         """Run a script that a command of this one was given."""
-        self.run(lex(text))
+        self.run_again(lex(text))
+
+    def run_again(self, tokens: Sequence[Token]) -> None:
+        """Go through a list of commands that may be gone through many times, if that does not grow beyond measure."""
+        self.commands.variables.spend(_TOKEN_COST * (1 + len(tokens)))
+        self.run(tokens)
 
     def run(self, tokens: Sequence[Token]) -> None:
         """Go through a list of commands."""
         outer = len(self.flow)
         reading = _Reading(self, tokens)
-        self.commands.variables.spend(_TOKEN_COST * (1 + len(tokens)))
         while reading.step():
             pass
         while len(self.flow) > outer:
@@ -101,7 +105,7 @@ class _Script:
         if body is not None and name not in self.running and len(self.running) < _MOST_CALLS_INSIDE:
             self.called.add(name)
             self.running.append(name)
-            self.run(body)
+            self.run_again(body)
             self.running.pop()
 
 
