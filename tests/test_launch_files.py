@@ -89,7 +89,7 @@ def test_a_layout_that_is_null_or_empty_or_passed_on_is_pointed_at() -> None:
     text = (
         "model.pipeline_model_parallel_layout = None\n"
         "other.pipeline_model_parallel_layout = args.layout\n"
-        "third.pipeline_model_parallel_layout = make(4, 4)\n"
+        "third.pipeline_model_parallel_layout = make(args)\n"
         "last.pipeline_model_parallel_layout = layouts[pp]\n"
     )
     file = read_launch_text(text, "recipe.py")
@@ -102,7 +102,7 @@ def test_a_layout_that_is_null_or_empty_or_passed_on_is_pointed_at() -> None:
         "   |       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ None here\n"
         " 2 | other.pipeline_model_parallel_layout = args.layout\n"
         "   |       ------------------------------ passed on here\n"
-        " 3 | third.pipeline_model_parallel_layout = make(4, 4)\n"
+        " 3 | third.pipeline_model_parallel_layout = make(args)\n"
         "   |       ------------------------------ passed on here"
     )
 

@@ -39,11 +39,18 @@ def test_a_value_of_the_wrong_kind_is_a_diagnostic(sizes: dict[str, Any], messag
         compile_layout("Et|tL", **sizes)
 
 
-@pytest.mark.parametrize(
-    "form", [Partition((True, 2)), Partition((1.5, 2)), Partition(("a", 2)), RankMajor((None, 1)), OwnedChunks((("0", 1),))]
-)  # type: ignore[arg-type]  # what is tried
-def test_an_entry_of_the_wrong_kind_is_a_diagnostic(form: Partition | RankMajor | OwnedChunks) -> None:
-    assert {fault.code for fault in check_layout(form, pp=2).diagnostics} == {"PP208"}
+ODD_ENTRIES: list[tuple[Any, Any]] = [
+    (Partition, (True, 2)),
+    (Partition, (1.5, 2)),
+    (Partition, ("a", 2)),
+    (RankMajor, (None, 1)),
+    (OwnedChunks, (("0", 1),)),
+]
+
+
+@pytest.mark.parametrize(("form", "entries"), ODD_ENTRIES)
+def test_an_entry_of_the_wrong_kind_is_a_diagnostic(form: type[Partition], entries: tuple[int, ...]) -> None:
+    assert {fault.code for fault in check_layout(form(entries), pp=2).diagnostics} == {"PP208"}
 
 
 def test_a_whole_number_of_another_library_becomes_an_int() -> None:
@@ -62,8 +69,8 @@ def test_what_cannot_be_remembered_is_compiled_all_the_same() -> None:
 
 
 @pytest.mark.parametrize("index", [1.5, "0", None])
-def test_a_query_by_what_is_no_number_names_the_argument(index: Any) -> None:
-    plan = compile_layout("Et|tL", pp=2)
+def test_a_query_by_what_is_no_number_names_the_argument(index: object) -> None:
+    plan: Any = compile_layout("Et|tL", pp=2)
     with pytest.raises(TypeError, match="pp_rank must be a whole number, not"):
         plan.chunks_of(index)
     with pytest.raises(TypeError, match="layer must be a whole number, not"):

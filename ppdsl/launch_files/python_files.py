@@ -68,7 +68,7 @@ class _Reader:
             target.id
             for node in ast.walk(module)
             if isinstance(node, ast.Assign)
-            and any(isinstance(part, ast.Constant) and "|" in str(part.value) for part in ast.walk(node.value))
+            and any(isinstance(part, ast.Constant) and isinstance(part.value, str) and "|" in part.value for part in ast.walk(node.value))
             for target in node.targets
             if isinstance(target, ast.Name)
         }
