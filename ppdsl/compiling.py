@@ -52,14 +52,19 @@ class CheckResult:
         return all(diagnostic.severity != "error" for diagnostic in self.diagnostics)
 
     @cached_property
-    def plan(self) -> Plan | None:
-        """The chunk-ownership table; None when there is an error, or pp is not known."""
+    def table(self) -> Plan | None:
+        """The chunk-ownership table, also of an invalid layout; None when its stages cannot be listed or dealt to ranks."""
         subject = self.subject
-        if subject is None or subject.dealt_pp is None or not self.valid:
+        if subject is None or subject.dealt_pp is None or subject.stages > self.options.limits.stages:
             return None
         from ppdsl.planning import build_plan  # noqa: PLC0415 -- a check alone does not need it
 
         return build_plan(subject.form, self.canonical or subject.text, subject.dealt_pp, subject.placement)
+
+    @property
+    def plan(self) -> Plan | None:
+        """The chunk-ownership table; None when there is an error, or pp is not known."""
+        return self.table if self.valid else None
 
     @property
     def form(self) -> NormalForm | None:
@@ -71,12 +76,13 @@ class CheckResult:
         return sum(diagnostic.severity == severity for diagnostic in self.diagnostics)
 
     def fitting_sizes(self) -> list[tuple[int, int]]:
-        """Give the (pp, vpp) pairs that the number of stages allows, by pp; empty where the stages are not listed, or have owners."""
+        """Give the (pp, vpp) pairs that the number of stages, and vpp where given, allow; none where stages are unlisted or owned."""
         if self.subject is None or self.subject.placement is None or not self.subject.listed:
             return []
         stages = self.subject.stages
         small = [pp for pp in range(1, int(stages**0.5) + 1) if stages % pp == 0]
-        return [(pp, stages // pp) for pp in sorted({*small, *(stages // pp for pp in small)})]
+        pairs = [(pp, stages // pp) for pp in sorted({*small, *(stages // pp for pp in small)})]
+        return [(pp, vpp) for pp, vpp in pairs if self.options.vpp in {None, vpp}]
 
 
 def check(layout: Source | Form, options: Options, *, confirm: bool = True) -> CheckResult:
@@ -171,7 +177,11 @@ def compile_layout(layout: str | Sequence[Sequence[str]] | Form, **sizes: Unpack
     given = _as_input(layout)
     if isinstance(given, Diagnostic):
         raise LayoutError([given])
-    return _compile(given, Options.of(**sizes))
+    options = Options.of(**sizes)
+    try:
+        return _compile(given, options)
+    except TypeError:  # something in it cannot be remembered, a list most often
+        return plan_of(check(given, options))
 
 
 @lru_cache(maxsize=256)

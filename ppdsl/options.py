@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import index
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from typing_extensions import Unpack
 
 Placement = Literal["loop", "v"]
 Target = Literal["ppdsl", "megatron", "mindspeed", "infinitrain"]
+SCHEDULES = ("gpipe", "1f1b", "interleaved_1f1b", "zb_h1", "zb_h2", "zb_v", "auto")
+"""The names of the schedules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +65,34 @@ class Options:
 
     @classmethod
     def of(cls, **sizes: Unpack[Sizes]) -> Options:
-        """Make options from sizes by name; what is None, or left out, takes its default."""
-        given = {name: value for name, value in sizes.items() if value is not None}
-        given["features"] = tuple(sizes.get("features", ()))
+        """Make options from sizes by name; what is None, or left out, takes its default.
+
+        Raises:
+            TypeError: There is no option of such a name. Values are not looked at here: what is out of range is a diagnostic (PP203).
+        """
+        given = {name: _whole(value) for name, value in sizes.items() if value is not None}
+        given["features"] = _pairs(sizes.get("features"))
         return cls(**given)  # type: ignore[arg-type]  # the names and types are those of Sizes
+
+
+def _pairs(features: object) -> object:
+    """Make pairs of features given as a mapping, or as pairs of any kind; what is neither stays, and is refused later."""
+    if features is None:
+        return ()
+    pairs = features.items() if isinstance(features, Mapping) else features
+    if isinstance(pairs, str) or not isinstance(pairs, Iterable):
+        return features
+    return tuple(tuple(pair) if isinstance(pair, list) else pair for pair in pairs)
+
+
+def _whole(value: object) -> object:
+    """Make an int of what is one in all but type, such as a numpy integer; a bool stays one, and is refused later."""
+    if isinstance(value, bool):
+        return value
+    try:
+        return index(value)  # type: ignore[arg-type]  # a TypeError says that it is none
+    except TypeError:
+        return value
 
 
 class Sizes(TypedDict, total=False):
@@ -81,6 +107,6 @@ class Sizes(TypedDict, total=False):
     schedule: str | None
     placement: Placement | None
     target: Target
-    features: Iterable[tuple[str, str | None]]
+    features: Iterable[tuple[str, str | None]] | Mapping[str, str | None] | None
     tied_embeddings: bool | None
     limits: Limits | None

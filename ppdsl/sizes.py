@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from ppdsl.diagnostics import Rule
 from ppdsl.formatting import MOST_COUNT
+from ppdsl.options import SCHEDULES, Limits, Target
 from ppdsl.validation.subject import join_words
+from ppdsl.validation.targets import FEATURES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import TypeGuard
 
     from ppdsl.diagnostics import Diagnostic
     from ppdsl.options import Options
@@ -53,7 +56,9 @@ _PLACING = frozenset({"@", "chunks", "pipeline-chunk-layout"})
 
 
 def check_sizes(options: Options) -> list[Diagnostic]:
-    """Find the sizes that are out of range (PP203), in no relation to any layout."""
+    """Find the sizes that are out of range, and the settings that do not exist (PP203), in no relation to any layout."""
+    if not isinstance(options.limits, Limits):
+        return [SIZE_RANGE.report(f"limits is {_quote(options.limits)}, not a Limits")]
     sizes = (
         ("--pp", options.pp, 1, MOST_RANKS),
         ("--vpp", options.vpp, 1, MOST_RANKS),
@@ -64,7 +69,46 @@ def check_sizes(options: Options) -> list[Diagnostic]:
         ("--max-stages", options.limits.stages, 1, _MOST_STAGES),
         ("--max-text", options.limits.text, 1, _MOST_TEXT),
     )
-    return [size_fault(flag, value, least, most) for flag, value, least, most in sizes if value is not None and not least <= value <= most]
+    settings = (
+        ("--placement", options.placement, ("loop", "v")),
+        ("--target", options.target, get_args(Target)),
+        ("--schedule", options.schedule, SCHEDULES),
+    )
+    given: object = options.features
+    features = given if isinstance(given, tuple) else (given,)
+    faults = [_check_size(flag, value, least, most) for flag, value, least, most in sizes if value is not None]
+    faults += [_check_setting(flag, value, known) for flag, value, known in settings if value is not None]
+    faults += [_check_feature(feature) for feature in features]
+    return [fault for fault in faults if fault is not None]
+
+
+def _check_feature(feature: object) -> Diagnostic | None:
+    if not isinstance(feature, tuple) or [*map(type, feature)] not in ([str, str], [str, type(None)]):
+        return SIZE_RANGE.report(f"feature {_quote(feature)} is not a name and a text or None")
+    return _check_setting("--with", feature[0], FEATURES)
+
+
+def _check_size(flag: str, value: object, least: int, most: int) -> Diagnostic | None:
+    if not is_whole(value):
+        return SIZE_RANGE.report(f"{flag} is {_quote(value)}, not a whole number")
+    return None if least <= value <= most else size_fault(flag, value, least, most)
+
+
+def _check_setting(flag: str, value: object, known: Sequence[str]) -> Diagnostic | None:
+    if value in known:
+        return None
+    return SIZE_RANGE.report(f"{flag} is {_quote(value)}, which does not exist", help=f"say one of {', '.join(known)}")
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Tell whether a value is a whole number; a bool is none."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _quote(value: object) -> str:
+    most = 40
+    text = repr(value)
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def size_fault(flag: str, value: int, least: int, most: int) -> Diagnostic:
@@ -72,8 +116,10 @@ def size_fault(flag: str, value: int, least: int, most: int) -> Diagnostic:
     return SIZE_RANGE.report(f"{flag} is {show_number(value)}, the range is {least:,} to {most:,}")
 
 
-def show_number(value: int) -> str:
-    """Write a number for a reader; one that is too long to read is not written out."""
+def show_number(value: object) -> str:
+    """Write a number for a reader; one that is too long to read is not written out, and what is none is quoted."""
+    if not is_whole(value):
+        return _quote(value)
     if abs(value) <= _READABLE:
         return f"{value:,}"
     return "below -10^15" if value < 0 else "over 10^15"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -44,21 +45,9 @@ class Source:
         """Map an offset of ``text`` to an offset of ``page``."""
         return offset if self.positions is None else self.positions[offset]
 
-    def line_starts(self) -> list[int]:
+    def line_starts(self) -> tuple[int, ...]:
         r"""Give the offset in ``page`` at which each line begins; lines end at ``\n``, ``\r\n`` or ``\r``."""
-        page = self.page
-        starts = [0]
-        feed, carriage = page.find("\n"), page.find("\r")
-        while feed >= 0 or carriage >= 0:
-            end = min(at for at in (feed, carriage) if at >= 0)
-            at = end + (2 if page.startswith("\r\n", end) else 1)
-            starts.append(at)
-            # Each is looked for again only behind its last find, so that the whole is linear.
-            if 0 <= feed < at:
-                feed = page.find("\n", at)
-            if 0 <= carriage < at:
-                carriage = page.find("\r", at)
-        return starts
+        return _line_starts(self.page)
 
     def line_column(self, offset: int) -> tuple[int, int]:
         """Give the line and column, both counted from 1, of an offset of ``text``, in ``page``."""
@@ -66,3 +55,19 @@ class Source:
         starts = self.line_starts()
         line = bisect_right(starts, at)
         return line, at - starts[line - 1] + 1
+
+
+@lru_cache(maxsize=4)  # the layouts of one file all ask for the lines of the same page
+def _line_starts(page: str) -> tuple[int, ...]:
+    starts = [0]
+    feed, carriage = page.find("\n"), page.find("\r")
+    while feed >= 0 or carriage >= 0:
+        end = min(at for at in (feed, carriage) if at >= 0)
+        at = end + (2 if page.startswith("\r\n", end) else 1)
+        starts.append(at)
+        # Each is looked for again only behind its last find, so that the whole is linear.
+        if 0 <= feed < at:
+            feed = page.find("\n", at)
+        if 0 <= carriage < at:
+            carriage = page.find("\r", at)
+    return tuple(starts)

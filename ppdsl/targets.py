@@ -16,10 +16,25 @@ def lower_to_megatron(subject: Subject) -> str | Diagnostic:
     """Write a layout as a string that Megatron-LM accepts and reads as the same stages on the same ranks.
 
     Args:
-        subject: A layout whose syntax is clean.
+        subject: A valid layout.
 
     Returns:
         The string, or why none exists: an ``N`` outside its implied stage, a placement that is not the loop, or a text over the limit.
+    """
+    fault = explain_unwritable(subject)
+    if fault is not None:
+        return fault
+    text = megatron_text(subject.form, subject.options.limits.text)
+    if text is None:
+        return TOO_LONG.report(f"the text would be longer than {subject.options.limits.text:,} characters", subject.whole)
+    return text
+
+
+def explain_unwritable(subject: Subject) -> Diagnostic | None:
+    """Say why Megatron-LM's language, or its list form, has no words for a layout; None where it has.
+
+    Args:
+        subject: A layout whose syntax is clean.
     """
     norm = subject.form.tally.first("N")
     if norm is not None and not norm_is_implied(subject.form):
@@ -35,7 +50,4 @@ def lower_to_megatron(subject: Subject) -> str | Diagnostic:
             subject.whole,
             help=None if subject.pp is not None else "give --pp, so that the placement can be compared with the loop",
         )
-    text = megatron_text(subject.form, subject.options.limits.text)
-    if text is None:
-        return TOO_LONG.report(f"the text would be longer than {subject.options.limits.text:,} characters", subject.whole)
-    return text
+    return None

@@ -147,7 +147,10 @@ def test_json_is_the_documented_object() -> None:
         "mtp_num_layers": 0,
         "placement": "loop",
     }
-    assert document["table"] is None
+    assert [[(cell["stage"], cell["layers"]) for cell in row] for row in document["table"]] == [
+        [(0, [0, 3]), (2, [3, 6])],
+        [(1, [3, 3]), (3, [6, 12])],
+    ]
     assert document["counts"] == {"error": 1, "warning": 0, "info": 2}
     assert document["diagnostics"][0] == {
         "code": "PP302",

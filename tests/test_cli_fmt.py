@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
 
+from ppdsl import check_layout, compile_layout
 from ppdsl.cli import main
+from ppdsl.formatting import layer_lists
+from ppdsl.strategies import LayoutCase, layouts
+from ppdsl.targets import explain_unwritable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,9 +102,31 @@ def test_a_list_in_a_file_is_in_no_other_form_than_its_own(tmp_path: Path) -> No
     ("arguments", "errors"),
     [
         (
-            ["--as", "list", "Et@0|tL@1"],
-            "error[PP505]: the list form has no owners, and this layout has\n  --> <layout>:1:1\n   |\n 1 | Et@0|tL@1\n   | ^^^^\n",
+            ["--as", "list", "Et@1|tL@0"],
+            (
+                "error[PP505]: megatron deals stages to ranks in a loop, and this placement is another\n"
+                "  --> <layout>:1:1\n   |\n 1 | Et@1|tL@0\n   | ^^^^^^^^^\n"
+            ),
         ),
+        (
+            ["--as", "list", "--placement", "v", "--pp", "2", "Et|t|t|tL"],
+            (
+                "error[PP505]: megatron deals stages to ranks in a loop, and this placement is another\n"
+                "  --> <layout>:1:1\n   |\n 1 | Et|t|t|tL\n   | ^^^^^^^^^\n"
+            ),
+        ),
+        (
+            ["--as", "list", "Ett|ttN|L"],
+            (
+                "error[PP502]: megatron cannot put the final norm where this `N` stands\n"
+                "  --> <layout>:1:7\n   |\n 1 | Ett|ttN|L\n   |       ^\n   = note: it is implied in stage 2\n"
+            ),
+        ),
+        (
+            ["--target", "megatron", "--pp", "3", "Ett|ttL"],
+            "error[PP301]: 2 stages cannot be dealt to 3 ranks: not a multiple\n",
+        ),
+        (["--target", "megatron", "Ettm|tL"], "error[PP307]: an MTP layer stands before a decoder layer\n"),
         (
             ["--expand", "Et*99L", "--max-text", "50"],
             "error[PP403]: written so, the layout would be longer than 50\n   = help: raise the limit with --max-text\n",
@@ -115,6 +142,16 @@ def test_what_cannot_be_written_is_refused(arguments: list[str], errors: str) ->
     output, found, code = run(*arguments)
     assert (output, code) == ("", 1)
     assert found.startswith(errors)
+
+
+@given(layouts())
+def test_the_list_form_keeps_the_meaning_or_is_refused(case: LayoutCase) -> None:
+    result = check_layout(case.text, **case.sizes)
+    assert result.subject is not None
+    lists = layer_lists(result.subject.form, 10**6)
+    assert lists is not None
+    same = compile_layout(lists, pp=case.pp) == result.plan if len(lists) % case.pp == 0 else False
+    assert same == (explain_unwritable(result.subject) is None)
 
 
 def test_what_megatron_cannot_read_is_refused() -> None:
@@ -135,3 +172,10 @@ def test_spellings_exclude_each_other() -> None:
         "error: --expand, --as and --target ask for different spellings: give one of them (see ppdsl fmt --help)\n",
         2,
     )
+
+
+@pytest.mark.parametrize("text", ["E*0", "|*0", "(t)*0"])
+def test_a_layout_of_which_nothing_is_left_has_no_canonical_form(text: str) -> None:
+    output, errors, code = run(text)
+    assert (output, code) == ("", 1)
+    assert errors.startswith("error[PP110]: nothing is left of the layout when `*0` has removed its part\n")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
 
 from ppdsl.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def run(*arguments: str, stdin: str | bytes = "") -> tuple[str, str, int]:
@@ -139,3 +142,16 @@ def test_standard_input_without_a_layout_can_be_forgiven() -> None:
 
 def test_control_characters_are_no_layout() -> None:
     assert run("-", "--output-format", "concise", stdin="Et\0L\n")[0] == "<stdin>:1:3: error[PP101]: unknown symbol `\\u{0}`\n"
+
+
+def test_a_fault_of_a_list_in_a_file_is_shown_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_text('{"pipeline_model_parallel_layout": [["embedding", "decoder"], ["decoder", "loss"]], "num_layers": 3}\n')
+    output, _, code = run("--from", str(path), "--pp", "2", "--output-format", "concise")
+    assert (output, code) == (f"{path}:1:36: error[PP302]: layout has 2 decoder layers, --num-layers says 3\n", 1)
+
+
+def test_two_forms_at_once_are_a_list_of_results_where_one_may_hold_many() -> None:
+    output, _, code = run("-", "--partition", "4,4", "--output-format", "json")
+    assert code == 2
+    assert [*json.loads(output)] == ["schema_version", "ppdsl_version", "valid", "results"]

@@ -54,6 +54,12 @@ def test_two_faults_are_mended_one_after_the_other() -> None:
     assert (two.help, two.fix, two.proposals) == ("mend b; with every fault mended: ab", "ab", ())
 
 
+def test_mending_takes_the_best_remedy_of_each_fault() -> None:
+    known = {"a": [fault("PP2", ("mend b", "ab"), ("or so", "?"))], "x": [fault("PP9")], "?": [fault("PP9")]}
+    one, _ = confirm_remedies([fault("PP1", ("mend a", "a"), ("or so", "x")), fault("PP2")], answers(known, []))
+    assert (one.help, one.fix) == ("mend a; with every fault mended: ab", "ab")
+
+
 def test_each_text_is_checked_once() -> None:
     asked: list[str] = []
     known = {"a": [fault("PP2", ("mend b", "ab"))], "b": [fault("PP1", ("mend a", "ab"))]}
@@ -107,7 +113,8 @@ def test_the_limit_is_reached_to_the_character() -> None:
 
 
 def test_a_long_fix_is_for_programs_alone() -> None:
-    longest = "a" * MOST_SHOWN
+    longest = "a" * 400
+    assert len(longest) == MOST_SHOWN
     (done,) = confirm_remedies([fault("PP1", ("try a", longest))], answers({}, []))
     assert (done.help, done.fix) == (f"try a: {longest}", longest)
     (done,) = confirm_remedies([fault("PP1", ("try a", longest + "a"))], answers({}, []))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ppdsl.formatting import MOST_COUNT, format_canonical, format_expanded, format_run, layer_lists
+from ppdsl.formatting import MOST_COUNT, format_canonical, format_expanded, format_run, layer_lists, write_stages
 from ppdsl.normal_form import NormalForm, normalize
 from ppdsl.options import Limits
 from ppdsl.parsing import parse
@@ -101,6 +101,15 @@ def test_a_layout_of_too_many_stages_has_no_text() -> None:
     assert format_canonical(form, limits.text) is None
     assert format_expanded(form, limits.text) is None
     assert layer_lists(form, 99) is None
+
+
+def test_more_stages_in_turn_than_the_limit_has_characters_are_not_written() -> None:
+    assert format_canonical(form_of("(t|m|)*9"), 9) is None
+
+
+def test_stages_that_follow_one_another_are_written_together() -> None:
+    runs = [("t", 1), ("m", 0), ("t", 2), ("", 1), ("", 3), ("L", 1)]
+    assert write_stages(runs, LIMITS.text) == "(t|)*3(|)*4L"
 
 
 def test_a_huge_layout_has_a_short_canonical_text() -> None:

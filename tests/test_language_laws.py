@@ -120,7 +120,7 @@ def test_each_stage_is_placed_where_its_first_layer_is_written(case: LayoutCase)
 def test_neighbouring_runs_of_stages_differ_and_every_stage_is_counted(text: str) -> None:
     runs = [*form_of(text).runs()]
     assert all(count > 0 for _, _, count in runs)
-    assert all(before.content != after.content for (_, before, _), (_, after, _) in pairwise(runs))
+    assert all((one.runs, one.owner) != (next_.runs, next_.owner) for (_, one, _), (_, next_, _) in pairwise(runs))
     assert [number for number, _, _ in runs] == [sum(count for _, _, count in runs[:at]) for at in range(len(runs))]
 
 

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import tracemalloc
-from time import perf_counter
-
 import pytest
 
 from ppdsl import check_layout
@@ -15,10 +12,6 @@ from ppdsl.parsing.wrapping import is_wrapped
 from ppdsl.source import Span
 
 LIMITS = Limits()
-SECONDS = 5.0
-"""Far more than any of it takes, so that a busy machine fails no test: a quadratic one would take minutes."""
-
-MIB = 1 << 20
 
 
 def items_of(text: str) -> tuple[Item, ...]:
@@ -108,7 +101,7 @@ def test_a_fault_proposes_its_own_remedy_then_all_of_them() -> None:
     ("text", "expected"),
     [
         # one fault, one diagnostic: the repeat behind a faulty unit is swallowed with it
-        ("E×3L", ["PP101"]),
+        ("E\u00d73L", ["PP101"]),
         ("Ex*3L", ["PP101"]),
         ("E?*3*4L", ["PP101"]),
         ("E()*2*3L", ["PP108", "PP105"]),
@@ -128,7 +121,7 @@ def test_a_fault_proposes_its_own_remedy_then_all_of_them() -> None:
         ("E(", ["PP103"]),
         ("E@0()|L@1", ["PP108"]),
         ("E@|L@1", ["PP106"]),
-        ("E@٣|L@1", ["PP106"]),
+        ("E@\u0663|L@1", ["PP106"]),
         # faults that have nothing to do with one another are all reported, in the order of the text
         ("Et*3||x*3|t*6Nl", ["PP101", "PP101"]),
         ("l3*t)()t*t*2*2(", ["PP101", "PP102", "PP104", "PP108", "PP106", "PP105", "PP103"]),
@@ -136,8 +129,10 @@ def test_a_fault_proposes_its_own_remedy_then_all_of_them() -> None:
         ("E@0t|x@1", ["PP109", "PP101"]),
         ("E((t)*0)*0((t))*0L", ["PP112", "PP112"]),
         ("(x(y(z", ["PP103", "PP101", "PP103", "PP101", "PP103", "PP101"]),
-        ("Et*1٣,5L", ["PP106"]),
-        ("Et*1,0٣L", ["PP107"]),
+        ("Et*1\u0663,5L", ["PP106"]),
+        ("Et*2 \u0663L", ["PP102"]),
+        ("E?*1234567890123L", ["PP101"]),
+        ("Et*1,0\u0663L", ["PP107"]),
     ],
 )
 def test_every_fault_is_reported_once(text: str, expected: list[str]) -> None:
@@ -149,20 +144,21 @@ def test_every_fault_is_reported_once(text: str, expected: list[str]) -> None:
     [
         ("etL", "EtL"), ("Etl", "EtL"), ("ETL", "EtL"), ("EdL", "EtL"), ("EDL", "EtL"), ("EtML", "EtmL"), ("EtnL", "EtNL"),
         ("EtFL", "EtNL"), ("EtH", "EtL"), ("EttdL", "Et*3L"), ("EddL", "EttL"),
-        ("Еtl", "EtL"), ("Ｅ|Ｌ", "E|L"), ("EтL", "EtL"), ("EtмL", "EtmL"), ("EtΝL", "EtNL"),
-        ("Et×3L", "Et*3L"), ("Etx3L", "Et*3L"), ("EtX3L", "Et*3L"), ("Et^3L", "Et*3L"), ("Et·3L", "Et*3L"), ("Et＊3L", "Et*3L"),
-        ("E(t|)x3L", "E(t|)*3L"), ("Et/tL", "Et|tL"), ("E¦tL", "E|tL"), ("E│tL", "E|tL"), ("E｜tL", "E|tL"), ("E//tL", "E||tL"),
-        ("E[tt|]*3L", "E(tt|)*3L"), ("E{tt|}*3L", "E(tt|)*3L"), ("E<tt|>*3L", "E(tt|)*3L"), ("E（tt|）*3L", "E(tt|)*3L"),
-        ("E，tL", "EtL"), ("E\u00a0tL", "EtL"), ("E\u200btL", "EtL"), ("\ufeffEtL", "EtL"), ("E\\tL", "EtL"), ("E'tL", "EtL"),
+        ("\u0415tl", "EtL"), ("\uff25|\uff2c", "E|L"), ("E\u0442L", "EtL"), ("Et\u043cL", "EtmL"), ("Et\u039dL", "EtNL"),
+        ("Et\u00d73L", "Et*3L"), ("Etx3L", "Et*3L"), ("EtX3L", "Et*3L"), ("Et^3L", "Et*3L"), ("Et·3L", "Et*3L"), ("Et\uff0a3L", "Et*3L"),
+        ("E(t|)x3L", "E(t|)*3L"), ("Et/tL", "Et|tL"), ("E¦tL", "E|tL"), ("E│tL", "E|tL"), ("E\uff5ctL", "E|tL"), ("E//tL", "E||tL"),
+        ("E[tt|]*3L", "E(tt|)*3L"), ("E{tt|}*3L", "E(tt|)*3L"), ("E<tt|>*3L", "E(tt|)*3L"), ("E\uff08tt|\uff09*3L", "E(tt|)*3L"),
+        ("E\uff0ctL", "EtL"), ("E\u00a0tL", "EtL"), ("E\u200btL", "EtL"), ("\ufeffEtL", "EtL"), ("E\\tL", "EtL"), ("E'tL", "EtL"),
         ("EtL;", "EtL"), ("`EtL`", "EtL"), ("'EtL", "EtL"),
-        ("E3*tL", "Et*3L"), ("E3tL", "Et*3L"), ("Et3L", "Et*3L"), ("E3*(t|)L", "E(t|)*3L"), ("E3(t|)L", "E(t|)*3L"), ("E(tt|)29L", "E(tt|)*29L"),
-        ("E*3tL", None), ("Et**3L", "Et*3L"), ("Et*３L", "Et*3L"), ("Et*1٣L", "Et*13L"), ("Et*0000000000003L", "Et*3L"),
+        ("E3*tL", "Et*3L"), ("E3tL", "Et*3L"), ("Et3L", "Et*3L"), ("E3*(t|)L", "E(t|)*3L"), ("E3(t|)L", "E(t|)*3L"),
+        ("E(tt|)29L", "E(tt|)*29L"),
+         ("Et**3L", "Et*3L"), ("Et*\uff13L", "Et*3L"), ("Et*1\u0663L", "Et*13L"), ("Et*0000000000003L", "Et*3L"),
         ("Et*1,0L", "Et*10L"), ("Et*1 0L", "Et*10L"), ("E(t)*2*3L", "Et*6L"), ("E()*3tL", "EtL"), ("E(t))L", "EtL"), ("E(t))*3L", "Et*3L"),
         ("E(tt|*3L", "E(tt|)*3L"), ("E(tt|L", "Ett|L"), ("E((t|)*3L", "E(t|)*3L"), ("E*|L", None), ("E(*2t)*2L", "Et*4L"),
         ("E((t)*0|)*0tL", "EtL"), ("Et *0L", "EL"), ("E*3*tL", None), ("*EtL", "EtL"),
     ],
 )  # fmt: skip
-def test_what_was_meant_is_offered_when_it_is_valid(wrong: str, right: str | None) -> None:
+def test_what_was_meant_is_offered(wrong: str, right: str | None) -> None:
     first = check_layout(wrong).diagnostics[0]
     if right is None:
         assert first.fix is None
@@ -185,7 +181,7 @@ def test_at_most_twenty_faults_are_reported() -> None:
 
 def test_a_long_word_is_quoted_in_part() -> None:
     assert only("E" + "?" * 1_000 + "L").message == "unknown symbol `" + "?" * 23 + "…`"
-    assert only("Et*" + "٣" * 1_000 + "L").message == "repeat count `" + "٣" * 23 + "…` is not a number in ASCII digits"
+    assert only("Et*" + "\u0663" * 1_000 + "L").message == "repeat count `" + "\u0663" * 23 + "…` is not a number in ASCII digits"
 
 
 def test_corrected_layouts_are_written_out_up_to_a_limit() -> None:
@@ -201,99 +197,3 @@ def test_a_rule_shows_a_text_that_breaks_it_and_one_that_does_not(rule: object) 
     limits = Limits(text=10) if "--max-text" in wrong else LIMITS
     assert code in codes(wrong.split("'")[1], limits)
     assert codes(right.split("'")[1], limits) == []
-
-
-# Limits and traps
-
-
-def test_a_text_at_the_limit_is_read_and_a_longer_one_is_not() -> None:
-    limits = Limits(text=10)
-    assert codes("E" + "t" * 8 + "L", limits) == []
-    (fault,) = parse("E" + "t" * 9 + "L", limits).diagnostics
-    assert (fault.code, fault.span, fault.message) == ("PP403", Span(10, 11), "layout has 11 characters, the limit is 10")
-
-
-def test_groups_at_the_limit_are_read_and_deeper_ones_are_not() -> None:
-    assert codes("(" * 200 + "t" + ")" * 200) == []
-    (fault,) = parse("(" * 201 + "t" + ")" * 201, LIMITS).diagnostics
-    assert (fault.code, fault.span) == ("PP402", Span(200, 201))
-    assert codes("(t)" * 1_000) == []
-
-
-TRAPS = {
-    "a huge count": ("Et*1000000000L", []),
-    "a huge number of stages": ("E(t|)*999999999L", ["PP401"]),
-    "sixty repeats of repeats": ("E" + "(" * 60 + "t" + "*9)" * 60 + "L", ["PP404"]),
-    "sixty repeats of stages": ("E" + "(" * 60 + "t|" + ")*9" * 60 + "L", ["PP401", "PP404"]),
-    "sixty repeats of two stages": ("E" + "(t|" * 60 + "m|" + ")*9" * 60 + "L", ["PP401", "PP404"]),
-    "ten thousand parentheses": ("E" + "(" * 10_000 + "t" + ")" * 10_000 + "L", ["PP402"]),
-}
-
-
-@pytest.mark.parametrize(("text", "expected"), TRAPS.values(), ids=TRAPS)
-def test_a_trap_gets_its_answer_at_once_and_in_little_memory(text: str, expected: list[str]) -> None:
-    check_layout("EL")  # loads what is loaded once
-    tracemalloc.start()
-    try:
-        begin = perf_counter()
-        result = check_layout(text)
-        seconds, (_, peak) = perf_counter() - begin, tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    found = {diagnostic.code for diagnostic in result.diagnostics if diagnostic.severity == "error"}
-    assert found >= set(expected)
-    assert bool(found) is bool(expected)
-    assert seconds < SECONDS
-    assert peak < 32 * MIB
-
-
-def fill(piece: str, size: int, head: str = "", tail: str = "") -> str:
-    """Repeat a piece between a head and a tail as often as fits."""
-    return head + piece * ((size - len(head) - len(tail)) // len(piece)) + tail
-
-
-ADVERSARIES = {
-    "stages": "t|", "groups": "(t)", "repeated groups": "(t|)*3", "repeats": "t*3m*2", "two in turn": "(tm)*2", "three in turn": "(tmN)*2",
-    "blanks": " ", "commas": ",", "spaced": "t ", "stars": "*", "digits": "3", "open": "(", "closed": ")", "empty groups": "()",
-    "missing counts": "t*", "split numbers": "t*1,0", "digits apart": "1,", "strange": "?", "strange by turns": "?!", "strange repeats": "tx3",
-    "counts first": "3*", "counts before groups": "3*(", "repeats first": "*3", "repeats of repeats": "t*2*3", "lone surrogates": "\ud800",
-    "other digits": "t*٣", "owners": "@1", "owned stages": "t@1|", "owners twice": "t@1", "no ranks": "@", "quotes": "'", "backslashes": "\\",
-    "removed": "t*0", "removed bars": "|*0", "removed from afar": "t *0", "removed groups": "((t)*0)*0", "unclosed by turns": "(t*3)(",
-    "words": "abc|", "hybrid": "M-", "brackets": "[", "astral": "\U0001f642", "lines": "t|\n", "crosses": "×3",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("piece", ADVERSARIES.values(), ids=ADVERSARIES)
-@pytest.mark.parametrize(
-    ("head", "tail"),
-    [("", ""), ("E" + "(t" * 90, ")*2" * 90 + "L"), ("'E(", ")*9L'")],
-    ids=["alone", "in deep groups", "in a repeated group"],
-)
-def test_64_kib_of_any_kind_get_their_answer_in_seconds(piece: str, head: str, tail: str) -> None:
-    text = fill(piece, LIMITS.text, head, tail)
-    begin = perf_counter()
-    result = check_layout(text, pp=4, num_layers=61)
-    assert perf_counter() - begin < SECONDS
-    assert len(result.diagnostics) <= 200
-    assert all(len(diagnostic.message) < 200 for diagnostic in result.diagnostics)
-
-
-@pytest.mark.parametrize("piece", ["t|", "(t)", "t*", "?!", "@1", "((t)*0)*0", "3*(", "[", "t@1|"])
-def test_64_kib_of_any_kind_take_little_memory(piece: str) -> None:
-    text = fill(piece, LIMITS.text)
-    parse("Et*3x", LIMITS)  # loads what is loaded once
-    tracemalloc.start()
-    try:
-        parse(text, LIMITS)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 64 * MIB
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("piece", ["t|", "(t|)*3", "(tm)*2", "?!", "t@1", "(", "t *0", "((t)*0)*0"])
-def test_a_mebibyte_is_read_in_seconds_when_the_limit_is_raised(piece: str) -> None:
-    begin = perf_counter()
-    check_layout(fill(piece, MIB), pp=4, limits=Limits(text=MIB))
-    assert perf_counter() - begin < 60

@@ -105,11 +105,11 @@ def _result(report: Report) -> Json:
 
 def _body(result: CheckResult | None, found: list[Json]) -> Json:
     severities = [each["severity"] for each in found]
-    plan = None if result is None else result.plan
+    table = None if result is None else result.table
     return {
         "layout": None if result is None else _layout(result),
-        "table": None if plan is None else table_as_json(plan),
-        "fitting_sizes": [] if result is None or plan is not None else result.fitting_sizes(),
+        "table": None if table is None else table_as_json(table),
+        "fitting_sizes": [] if result is None or table is not None else result.fitting_sizes(),
         "counts": {severity: severities.count(severity) for severity in ("error", "warning", "info")},
         "diagnostics": found,
     }
@@ -131,7 +131,10 @@ def _layout(result: CheckResult) -> Json:
             "mtp_num_layers": tally.count("m"),
             "placement": subject.placement or "owners",
         }
-    return {"source": source, "canonical": result.canonical, **sizes}
+    document: Json = {"source": source, "canonical": result.canonical, **sizes}
+    if options.tied_embeddings is not None:
+        document["embedding_ranks"] = None if result.plan is None else result.plan.embedding_ranks(tied=options.tied_embeddings)
+    return document
 
 
 def _place(entry: Entry) -> Json | None:

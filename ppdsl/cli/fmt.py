@@ -79,14 +79,16 @@ def _spelling(values: FmtValues) -> str:
 
 
 def _write(result: CheckResult, how: str) -> str | Diagnostic | None:
-    """Write a layout, or say why it cannot be written so; None where it has no meaning to write."""
+    """Write a layout, or say why it cannot be written so; None where the layout itself is at fault."""
     subject, limits = result.subject, result.options.limits
     if subject is None or subject.form.order is None:
         return None
+    if result.canonical == "":
+        return Diagnostic("PP110", "error", "nothing is left of the layout when `*0` has removed its part", subject.whole)
     if how == "megatron":
         from ppdsl.targets import lower_to_megatron  # noqa: PLC0415 -- needed only for this spelling
 
-        return lower_to_megatron(subject)
+        return lower_to_megatron(subject) if result.valid else None
     if how == "list":
         return _write_list(subject, limits.text)
     text = format_expanded(subject.form, limits.text) if how == "expand" else result.canonical
@@ -96,9 +98,11 @@ def _write(result: CheckResult, how: str) -> str | Diagnostic | None:
 def _write_list(subject: Subject, limit: int) -> str | Diagnostic:
     from json import dumps  # noqa: PLC0415 -- the same
 
-    owned = next((stage for stage in subject.form.stages if stage.owner is not None), None)
-    if owned is not None:
-        return Diagnostic("PP505", "error", "the list form has no owners, and this layout has", owned.span)
+    from ppdsl.targets import explain_unwritable  # noqa: PLC0415 -- the same
+
+    fault = explain_unwritable(subject)
+    if fault is not None:
+        return fault
     lists = layer_lists(subject.form, limit)
     return _too_long(limit) if lists is None else dumps(lists)
 

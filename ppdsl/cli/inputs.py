@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ppdsl.cli.options import compile_options, refuse
 from ppdsl.diagnostics import Diagnostic
 from ppdsl.sizes import conflicting_forms
-from ppdsl.source import Source
+from ppdsl.source import Source, Span
 
 if TYPE_CHECKING:
     from ppdsl.cli.launches import Origin
@@ -72,7 +72,8 @@ def read_inputs(values: Values) -> Inputs:
         refuse("no layout is given: write LAYOUT, - for standard input, --from FILE, or a form such as --uniform")
     conflict = conflicting_forms(names, placement=options.placement is not None)
     if conflict is not None:
-        return Inputs((Entry(None, options, diagnostics=(conflict,)),), many=False)
+        many = bool(values.get("files") or values.get("launch_files") or "-" in values.get("layouts", ()))
+        return Inputs((Entry(None, options, diagnostics=(conflict,)),), many)
     if values.get("files") or values.get("launch_files"):
         from ppdsl.cli.launches import read_launches  # noqa: PLC0415 -- loads the readers of launch files
 
@@ -127,6 +128,12 @@ def read_text(text: str, options: Options, name: str = "<layout>") -> Entry:
         return Entry(None, options, diagnostics=(fault,))
     source = Source(text, name)
     return Entry(source, options, written=source)
+
+
+def place_on_page(written: Source) -> Span:
+    """Give the characters of a text in the file that it was found in."""
+    start = written.position(0)
+    return Span(start, written.position(len(written.text) - 1) + 1 if written.text else start)
 
 
 def _undecoded(text: str, name: str) -> Diagnostic | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from ppdsl.cli.inputs import STDIN, Entry, read_stdin_text
+from ppdsl.cli.inputs import STDIN, Entry, place_on_page, read_stdin_text
 from ppdsl.diagnostics import Diagnostic
-from ppdsl.forms import LayerLists, conflicting_forms, read_layer_lists, read_owned_chunks, read_partition
+from ppdsl.forms import convert_layer_lists, read_layer_lists, read_owned_chunks, read_partition
 from ppdsl.launch_files import read_launch_file, read_launch_text
-from ppdsl.source import Source, Span
+from ppdsl.sizes import conflicting_forms
+from ppdsl.validation.targets import FEATURES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ppdsl.forms import Form
     from ppdsl.launch_files import LaunchConfig, LaunchFile, Setting
     from ppdsl.options import Options
+    from ppdsl.source import Source
 
 SIZES = {
     "pipeline-model-parallel-size": "pp",
@@ -29,8 +31,6 @@ SIZES = {
 }
 """Flags of launch files, and the fields of ``Options`` that they are."""
 
-_ALSO_FEATURES = frozenset({"num-virtual-stages-per-pipeline-rank"})
-"""Sizes that a target may refuse together with a layout."""
 _BATCH = ("global-batch-size", "micro-batch-size", "data-parallel-size")
 _UNTIED = "untie-embeddings-and-output-weights"
 _FORMS = ("pipeline-layer-partition", "pipeline-chunk-layout")
@@ -105,7 +105,7 @@ def _read_layout(config: LaunchConfig) -> tuple[Source | Form | None, Setting | 
         return setting.source, setting, ()
     form = _read_form(setting)
     if isinstance(form, Diagnostic):
-        return None, setting, (replace(form, span=_place(setting)),)
+        return None, setting, (replace(form, span=place_on_page(setting.source)),)
     return form, setting, ()
 
 
@@ -115,9 +115,7 @@ def _read_form(setting: Setting) -> Form | Diagnostic:
         return read_partition(_as_text(value))
     if setting.name == "pipeline-chunk-layout":
         return read_owned_chunks(_as_text(value))
-    if isinstance(value, list) and all(isinstance(stage, list) and all(isinstance(name, str) for name in stage) for stage in value):
-        return LayerLists(tuple(tuple(str(name) for name in stage) for stage in value if isinstance(stage, list)))
-    return read_layer_lists(_as_text(value))
+    return convert_layer_lists(value) if isinstance(value, list) else read_layer_lists(_as_text(value))
 
 
 def _as_text(value: object) -> str:
@@ -125,13 +123,6 @@ def _as_text(value: object) -> str:
     if isinstance(value, list) and not any(isinstance(each, list) for each in value):
         return ",".join(str(each) for each in value)
     return str(value)
-
-
-def _place(setting: Setting) -> Span:
-    """Give the characters of a setting's value, in the file."""
-    source = setting.source
-    start = source.position(0)
-    return Span(start, source.position(len(source.text) - 1) + 1 if source.text else start)
 
 
 def _where(source: Source) -> str:
@@ -156,7 +147,7 @@ class _Found:
                 continue
             if setting.name in SIZES or setting.name in _BATCH:
                 self._take_size(setting, where, batch)
-            if setting.name in _ALSO_FEATURES or setting.name not in {*SIZES, *_BATCH}:
+            if setting.name in FEATURES:
                 self._features[setting.name] = (None if setting.value is True else _as_text(setting.value), where)
         self._count_microbatches(batch)
 
@@ -164,7 +155,9 @@ class _Found:
         size = _as_number(setting.value)
         if size is None:
             shown = _as_text(setting.value)[:40]
-            self.faults.append(Diagnostic("PP205", "warning", f"{setting.name} is '{shown}', not a whole number", _place(setting)))
+            self.faults.append(
+                Diagnostic("PP205", "warning", f"{setting.name} is '{shown}', not a whole number", place_on_page(setting.source))
+            )
         elif setting.name in _BATCH:
             batch[setting.name] = (size, where)
         else:

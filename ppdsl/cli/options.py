@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from ppdsl.options import Limits, Options
+from ppdsl.options import SCHEDULES, Limits, Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +80,6 @@ ALIASES = {
 """Names that Megatron-LM and InfiniTrain use, and ours."""
 
 FORMATS = ("text", "concise", "json", "sarif", "github")
-SCHEDULES = ("gpipe", "1f1b", "interleaved_1f1b", "zb_h1", "zb_h2", "zb_v", "auto")
 TARGETS = ("ppdsl", "megatron", "mindspeed", "infinitrain")
 _MOST_DIGITS = 30
 
@@ -199,7 +198,11 @@ size_options = all_of(
     click.option(
         "--with", "features", type=Feature(), multiple=True, metavar="FEATURE", help="A flag of the target that is on. Repeatable."
     ),
-    click.option("--tied-embeddings/--untied-embeddings", default=None, help="Whether the lm-head shares the embedding's weight."),
+    click.option(
+        "--tied-embeddings/--untied-embeddings",
+        default=None,
+        help="Whether the lm-head shares the embedding's weight: says which ranks hold a copy.",
+    ),
     limit_options,
 )
 

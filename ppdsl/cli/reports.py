@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from ppdsl.cli.inputs import place_on_page
 from ppdsl.compiling import check
-from ppdsl.validation.subject import plural
+from ppdsl.validation.subject import join_words, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,7 +40,10 @@ class Report(NamedTuple):
     def groups(self) -> list[tuple[Source | None, tuple[Diagnostic, ...]]]:
         """All that was found, with what its spans count in."""
         found = [(self.entry.page, self.entry.diagnostics)]
-        if self.result is not None:
+        if self.result is not None and self.result.source is None and self.entry.page is not None and self.entry.written is not None:
+            place = place_on_page(self.entry.written)
+            found.append((self.entry.page, tuple(replace(each, span=place) for each in self.result.diagnostics)))
+        elif self.result is not None:
             found.append((self.result.source, self.result.diagnostics))
         return found
 
@@ -168,4 +173,7 @@ def _overview(result: CheckResult, subject: Subject, given: Options, look: Look)
     unsaid = [name for name, value in (("pp", given.pp), ("vpp", given.vpp)) if value is None]
     implied = f" ({' and '.join(unsaid)} implied)" if unsaid else ""
     caption = ", ".join([facts, f"pp {plan.pp:,} x vpp {plan.vpp:,}{implied}", *layers, f"placement {plan.placement}"])
+    if given.tied_embeddings is not None:
+        ranks = plan.embedding_ranks(tied=given.tied_embeddings)
+        caption += f", word embedding on rank{'s' if len(ranks) > 1 else ''} {join_words(ranks)}"
     return f"{draw(plan, look)}{caption}\n"

@@ -10,7 +10,7 @@ from ppdsl.forms.rules import ENTRIES
 from ppdsl.forms.values import Lowered, OwnedChunks, Partition, RankMajor, refuse
 from ppdsl.forms.writing import write_layout
 from ppdsl.placing import rank_cycle
-from ppdsl.sizes import MOST_RANKS, missing_sizes, placed_twice, show_number
+from ppdsl.sizes import MOST_RANKS, is_whole, missing_sizes, placed_twice, show_number
 from ppdsl.validation.subject import plural
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _check_layers(what: str, counts: Sequence[int], least: int, options: Options
     """Check each count and, where all are in range, their sum."""
     if not counts:
         return [ENTRIES.report(f"the {what} has no entries")]
-    wrong = [(index, count) for index, count in enumerate(counts, 1) if not least <= count <= MOST_COUNT]
+    wrong = [(index, count) for index, count in enumerate(counts, 1) if not is_whole(count) or not least <= count <= MOST_COUNT]
     if wrong:
         return [_entry_fault(what, index, show_number(count), "the range", least, MOST_COUNT) for index, count in wrong[:_MOST_FAULTS]]
     total = sum(counts)
@@ -111,9 +111,9 @@ def _check_chunks(form: OwnedChunks) -> list[Diagnostic]:
     faults = []
     for index, (rank, layers) in enumerate(form.chunks, 1):
         entry = f"{show_number(rank)}:{show_number(layers)}"
-        if not 0 <= rank < MOST_RANKS:
+        if not is_whole(rank) or not 0 <= rank < MOST_RANKS:
             faults.append(_entry_fault(what, index, entry, "the range of ranks", 0, MOST_RANKS - 1))
-        elif not 0 <= layers <= MOST_COUNT:
+        elif not is_whole(layers) or not 0 <= layers <= MOST_COUNT:
             faults.append(_entry_fault(what, index, entry, "the range of layers", 0, MOST_COUNT))
     return faults[:_MOST_FAULTS]
 

@@ -1,4 +1,8 @@
-"""Finds the layout and the sizes in a real launch file, with their real places. Nothing in the file is ever executed."""
+"""Finds the layout and the sizes in a real launch file, with their real places. Nothing in the file is ever executed.
+
+Each format has a module that finds the places that set something (``shell``, ``yaml_files``, ``json_files``, ``toml_files``,
+``python_files``); ``assembling`` pairs them to one configuration a layout, by rules that are told there.
+"""
 
 from __future__ import annotations
 

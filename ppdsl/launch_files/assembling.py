@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ppdsl.launch_files.texts import Branch
     from ppdsl.source import Source
 
+_SIZES = tuple(dict.fromkeys(flag.name for flag in FLAGS.values() if not flag.holds_layout))
 _Shelf = dict[str, list["Occurrence"]]
 
 
@@ -36,7 +37,7 @@ def assemble(occurrences: Sequence[Occurrence], file: Source) -> tuple[LaunchCon
         One configuration a layout, in the order of the file; the same one twice is given once.
     """
     holders = list(_holders(occurrences))
-    room = _Room(occurrences, holders)
+    room = _Room(occurrences, holders, file)
     forms: dict[int, list[Occurrence]] = {}
     for one in holders:
         if one.flag.kind == "form":
@@ -89,11 +90,12 @@ def _leaders(holders: Sequence[Occurrence]) -> Iterator[Occurrence]:
 class _Room:
     """The sizes, each on the shelf of the innermost scope around it that has a layout inside."""
 
-    def __init__(self, occurrences: Sequence[Occurrence], holders: Iterable[Occurrence]) -> None:
+    def __init__(self, occurrences: Sequence[Occurrence], holders: Iterable[Occurrence], file: Source) -> None:
         self._occupied: set[int] = set()
         self._direct: dict[int, _Shelf] = {}
         self._loose: dict[int, _Shelf] = {}
-        self._known: dict[tuple[int, str, Branch], list[Occurrence]] = {}
+        self._known: dict[tuple[int, str, Branch], Resolution | None] = {}
+        self._file = file
         for holder in holders:
             self._occupy(holder.scope)
         for one in occurrences:
@@ -114,16 +116,18 @@ class _Room:
         elif scope is not None and not one.flag.weak:
             self._loose.setdefault(id(scope), {}).setdefault(one.flag.name, []).append(one)
 
-    def candidates(self, name: str, scope: Scope | None, branch: Branch) -> list[Occurrence]:
-        """Give the places that a layout takes a size from: one, or several that may disagree."""
+    def resolution(self, name: str, scope: Scope | None, branch: Branch) -> Resolution | None:
+        """Resolve a size for a layout; None where no place gives it."""
         while scope is not None:
             place = (id(scope), name, branch)
             if place not in self._known:
-                self._known[place] = self._in_scope(*place)
-            if self._known[place]:
-                return self._known[place]
+                candidates = self._in_scope(*place)
+                self._known[place] = resolve(candidates, branch, self._file) if candidates else None
+            known = self._known[place]
+            if known is not None:
+                return known
             scope = scope.parent
-        return []
+        return None
 
     def _in_scope(self, scope: int, name: str, branch: Branch) -> list[Occurrence]:
         here = _within(self._direct.get(scope, {}).get(name, ()), branch)
@@ -150,7 +154,7 @@ def _config(holder: Occurrence, forms: Sequence[Occurrence], room: _Room, file: 
     else:
         layout, diagnostics = None, []
     resolutions += (resolve([one], holder.branch, file) for one in forms if one is not holder and compatible(one.branch, holder.branch))
-    resolutions += _sizes(holder, room, file)
+    resolutions += _sizes(holder, room)
     settings: list[Setting] = []
     for resolution in resolutions:
         diagnostics += resolution.diagnostics
@@ -159,8 +163,8 @@ def _config(holder: Occurrence, forms: Sequence[Occurrence], room: _Room, file: 
     return LaunchConfig(layout, tuple(settings), tuple(diagnostics))
 
 
-def _sizes(holder: Occurrence, room: _Room, file: Source) -> Iterator[Resolution]:
-    for name in dict.fromkeys(flag.name for flag in FLAGS.values() if not flag.holds_layout):
-        candidates = room.candidates(name, holder.scope, holder.branch)
-        if candidates:
-            yield resolve(candidates, holder.branch, file)
+def _sizes(holder: Occurrence, room: _Room) -> Iterator[Resolution]:
+    for name in _SIZES:
+        resolution = room.resolution(name, holder.scope, holder.branch)
+        if resolution is not None:
+            yield resolution

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ppdsl.launch_files.settings import Value
     from ppdsl.launch_files.texts import Branch, Text
 
+LONGEST_PATH = 20
 _MOST_WORDS = 20_000
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 _OVERRIDE = re.compile(r"\+{0,2}([A-Za-z_][\w.@/-]*)=")
@@ -144,7 +145,7 @@ def _scan_override(field: Field, override: re.Match[str], scope: Scope) -> Itera
     flag = find_flag(name)
     if flag is None or (flag.weak and not path):
         return
-    for part in path:
+    for part in path[-LONGEST_PATH:]:
         scope = scope.child(part)
     key = field.text.cut(override.end(1) - len(name), override.end(1))
     value = Field(field.text.cut(override.end(), len(field.text.chars)), field.branch, field.referenced)

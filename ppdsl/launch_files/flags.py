@@ -15,8 +15,8 @@ class Flag:
 
     Attributes:
         name: Megatron's name, with dashes.
-        kind: ``layout``; ``form``, another way to say a layout; ``size``, which a layout is checked against; ``feature``, which excludes
-            a layout, or which another flag needs.
+        kind: ``layout``; ``form``, another way to say a layout; ``size``, which a layout is checked against, or which another flag
+            needs; ``feature``, which may exclude a layout, and so counts only where it surely is on together with it.
         switch: Whether it may stand without a value.
         inverted: Whether this spelling means the opposite of the name.
         weak: Whether this spelling is so short that it may mean something else. It counts only in the layout's own scope or one around
@@ -69,8 +69,8 @@ _VALUES: tuple[tuple[Kind, str, str, str], ...] = (
 )
 # (kind, name, spellings with the same meaning, spellings with the opposite one).
 _SWITCHES: tuple[tuple[Kind, str, str, str], ...] = (
-    ("size", "untie-embeddings-and-output-weights", "", "share-embeddings-and-output-weights"),
-    ("size", "overlap-p2p-communication", "overlap-p2p-comm", "no-overlap-p2p-communication"),
+    ("feature", "untie-embeddings-and-output-weights", "", "share-embeddings-and-output-weights"),
+    ("feature", "overlap-p2p-communication", "overlap-p2p-comm", "no-overlap-p2p-communication"),
     ("size", "moe-grouped-gemm", "", ""),
     ("feature", "account-for-embedding-in-pipeline-split", "", ""),
     ("feature", "account-for-loss-in-pipeline-split", "", ""),
@@ -101,8 +101,23 @@ def _pattern(spellings: list[str]) -> str:
 
 # A file that matches this nowhere says no layout, and need not be read any further.
 LAYOUT_NAME = re.compile(rf"(?<![A-Za-z0-9])(?:{_pattern([name for name, flag in FLAGS.items() if flag.holds_layout])})(?![A-Za-z0-9])")
-# A known flag of a command line, or a dotted override of one, somewhere in a text.
-COMMAND_FLAG = re.compile(rf"(?:--|(?<=[.+])|(?:^|(?<=[\s'\"])))(?:{_pattern(list(FLAGS))})(?=[\s=])")
+_WORD = re.compile(r"(?<![A-Za-z0-9_-])(--)?([A-Za-z][A-Za-z0-9_-]*)")
+
+
+def mentions_flag(text: str) -> bool:
+    """Tell whether a text may hold a known flag of a command line, or a dotted override of one.
+
+    Args:
+        text: The text of a command, a word, or prose.
+
+    Returns:
+        Whether ``--flag``, ``--flag=value`` or ``flag=value`` is in it.
+    """
+    for word in _WORD.finditer(text):
+        follower = text[word.end() : word.end() + 1]
+        if (follower == "=" or (word[1] and (not follower or follower.isspace()))) and find_flag(word[2]) is not None:
+            return True
+    return False
 
 
 def find_flag(spelling: str) -> Flag | None:
@@ -114,4 +129,4 @@ def find_flag(spelling: str) -> Flag | None:
     Returns:
         The flag; None where it is none of those that matter here.
     """
-    return FLAGS.get(spelling.lstrip("-").replace("_", "-"))
+    return FLAGS.get(spelling.strip(" \t-").replace("_", "-"))

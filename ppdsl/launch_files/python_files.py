@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ppdsl.launch_files.command_lines import Field, scan_words, switch_value
-from ppdsl.launch_files.flags import COMMAND_FLAG, find_flag
+from ppdsl.launch_files.flags import find_flag, mentions_flag
 from ppdsl.launch_files.occurrences import FormatError, Occurrence
 from ppdsl.launch_files.python_names import Place, UnresolvedError, bind_names
 from ppdsl.launch_files.python_values import Places, evaluate
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ppdsl.launch_files.texts import Text
 
 _PRINTING = frozenset({"print", "debug", "info", "warning", "error", "exception", "critical", "log"})
+_PASSED_ON = "passed on here"
 
 
 def scan_python(text: Text, scope: Scope) -> list[Occurrence]:
@@ -55,8 +56,6 @@ def _parse(text: Text, places: Places) -> ast.Module:
         raise FormatError(message, places.place(error.lineno, error.offset)) from None
     except (RecursionError, MemoryError):
         raise FormatError("the file is nested too deep") from None
-    except ValueError as error:
-        raise FormatError(f"the file is not valid Python: {error}") from None
 
 
 class _Reader:
@@ -65,6 +64,14 @@ class _Reader:
     def __init__(self, module: ast.Module, places: Places, scope: Scope) -> None:
         self._places = places
         self._tables = bind_names(module, scope)
+        self._layout_names = {
+            target.id
+            for node in ast.walk(module)
+            if isinstance(node, ast.Assign)
+            and any(isinstance(part, ast.Constant) and isinstance(part.value, str) and "|" in part.value for part in ast.walk(node.value))
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
         self._start = Place(module, scope, self._tables[id(module)], ())
 
     def read(self) -> Iterator[Occurrence]:
@@ -131,12 +138,13 @@ class _Reader:
         yield from inside
 
     def _list(self, node: ast.List | ast.Tuple, place: Place) -> Iterator[Occurrence | Place]:
-        strings = [item.value for item in node.elts if isinstance(item, ast.Constant) and isinstance(item.value, str)]
-        if any(COMMAND_FLAG.match(f"{string} ") for string in strings):
-            fields = [self._field(item, place) for item in node.elts]
+        fields = [self._field(item, place) for item in node.elts]
+        flagged = any(mentions_flag(field.text.chars) for field in fields)
+        if flagged:
             yield from self._in_branch(scan_words(fields, place.scope.child(("list", node.lineno, node.col_offset)), loose=True), place)
-        else:
-            yield from place.children(self._tables)
+        for item, field in zip(node.elts, fields, strict=True):
+            if not flagged or field.text.holes or " " in field.text.chars:
+                yield replace(place, node=item)
 
     def _field(self, item: ast.expr, place: Place) -> Field:
         try:
@@ -147,14 +155,33 @@ class _Reader:
         return Field(known.text)
 
     def _constant(self, node: ast.Constant, place: Place) -> Iterator[Occurrence | Place]:
-        if isinstance(node.value, str) and COMMAND_FLAG.search(f"{node.value} "):
+        if isinstance(node.value, str) and mentions_flag(node.value):
             yield from self._in_branch(scan_string(self._places.string(node, node.value), place.scope), place)
 
     def _pattern(self, node: ast.JoinedStr, place: Place) -> Iterator[Occurrence | Place]:
         yield from self._in_branch(scan_string(self._places.pattern(node), place.scope), place)
 
     def _in_branch(self, found: Iterable[Occurrence], place: Place) -> Iterator[Occurrence]:
-        return (replace(one, branch=place.branch + one.branch) for one in found)
+        for one in found:
+            branch = place.branch + one.branch
+            if one.flag.holds_layout and one.text.holes and len(one.text.chars) == 1 and one.text.choice is None:
+                yield replace(one, branch=branch, value=None, remark=_PASSED_ON)
+            else:
+                yield replace(one, branch=branch)
+
+    def _states_layout(self, node: ast.expr) -> bool:
+        """Tell whether an expression makes a layout of what stands in this file: of text with bars, of numbers, or of names bound to those.
+
+        Names and attributes alone only pass on what is said elsewhere; ``layouts[pp, vpp]`` or ``build(8)`` do not.
+        """
+        for part in ast.walk(node):
+            if isinstance(part, ast.Constant):
+                number = isinstance(part.value, int | float) and not isinstance(part.value, bool)
+                if number or (isinstance(part.value, str) and "|" in part.value):
+                    return True
+            if isinstance(part, ast.Name) and part is not node and part.id in self._layout_names:
+                return True
+        return False
 
     def _set(self, name: str, key: Text, node: ast.expr, place: Place) -> Iterator[Occurrence]:
         flag = find_flag(name)
@@ -163,8 +190,8 @@ class _Reader:
         try:
             known = evaluate(node, place.names, self._places)
         except UnresolvedError as error:
-            if flag.holds_layout and not error.stated:
-                yield Occurrence(flag, key, None, self._places.text_of(node), place.scope, place.branch, "passed on here")
+            if flag.holds_layout and not error.stated and not self._states_layout(node):
+                yield Occurrence(flag, key, None, self._places.text_of(node), place.scope, place.branch, _PASSED_ON)
                 return
             span = self._places.text_of(error.node).span
             text = hole(Unknown(span.start, span.end, error.reason))

@@ -21,10 +21,17 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """A value, and the text that says it; the value means nothing where the text has holes."""
+    """A value, and the text that says it; the value means nothing where the text has holes.
+
+    Attributes:
+        value: The value.
+        text: The text.
+        size: How many characters or entries it has, those of lists inside included.
+    """
 
     value: Value
     text: Text
+    size: int = 1
 
 
 class UnresolvedError(Exception):

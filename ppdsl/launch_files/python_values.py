@@ -13,7 +13,7 @@ from ppdsl.launch_files.python_names import Evaluated, UnresolvedError
 from ppdsl.launch_files.texts import Choice, Text, Unknown, hole, join
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ppdsl.launch_files.python_names import Names
     from ppdsl.launch_files.texts import Branch
@@ -22,7 +22,8 @@ _LITERAL = re.compile(r"([A-Za-z]*)('''|\"\"\"|'|\")")
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 _EXPRESSION = re.compile(r"\{[^{}]*\}")
 _DEEPEST = 50
-_MOST_ENTRIES = 1 << 20
+_LONGEST_NUMBER = 256  # bits; Python refuses to write numbers of over 4,300 digits out
+_LARGEST = 1 << 20
 
 
 class Places:
@@ -119,20 +120,33 @@ def evaluate(node: ast.expr, names: Names, places: Places, depth: int = 0) -> Ev
     """
     if depth > _DEEPEST:
         raise UnresolvedError(node, "this is not worked out: it is nested too deep", stated=True)
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return Evaluated(node.value, places.string(node, node.value))
-    if isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, bool | int | float)):
-        return Evaluated(node.value, places.text_of(node))
-    if isinstance(node, ast.List | ast.Tuple):
-        return _list(node, names, places, depth)
-    if isinstance(node, ast.BinOp):
-        return _operation(node, names, places, depth)
-    if isinstance(node, ast.Name):
-        return _name(node, names, places, depth)
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "LayerType":
+    reader = _READERS.get(type(node))
+    if reader is None:
+        raise UnresolvedError(node, "this is told only by running the file", stated=isinstance(node, ast.JoinedStr | ast.IfExp))
+    return reader(node, names, places, depth)
+
+
+def _constant(node: ast.Constant, _names: Names, places: Places, _depth: int) -> Evaluated:
+    value = node.value
+    if isinstance(value, str):
+        return Evaluated(value, places.string(node, value), 1 + len(value))
+    if value is None or isinstance(value, float) or (isinstance(value, int) and value.bit_length() <= _LONGEST_NUMBER):
+        return Evaluated(value, places.text_of(node))
+    raise UnresolvedError(node, "this is neither text nor a number of reasonable length", stated=True)
+
+
+def _negated(node: ast.UnaryOp, _names: Names, places: Places, _depth: int) -> Evaluated:
+    value = node.operand.value if isinstance(node.operand, ast.Constant) else None
+    if not isinstance(node.op, ast.USub) or not isinstance(value, int | float) or value > _LARGEST:
+        raise UnresolvedError(node, "this is not worked out", stated=isinstance(value, str))
+    return Evaluated(-value, places.text_of(node))
+
+
+def _member(node: ast.Attribute, _names: Names, places: Places, _depth: int) -> Evaluated:
+    """Tell a member of Megatron's enumeration of layers, whose name is the layer's."""
+    if isinstance(node.value, ast.Name) and node.value.id == "LayerType":
         return Evaluated(node.attr, places.text_of(node))
-    literal = isinstance(node, ast.JoinedStr | ast.IfExp)
-    raise UnresolvedError(node, "this is told only by running the file", stated=literal)
+    raise UnresolvedError(node, "this is told only by running the file", stated=False)
 
 
 def _part(node: ast.expr, names: Names, places: Places, depth: int, whole: ast.expr) -> Evaluated:
@@ -150,7 +164,7 @@ def _list(node: ast.List | ast.Tuple, names: Names, places: Places, depth: int) 
     for item, part in zip(node.elts, items, strict=True):
         if part.text.holes:
             raise UnresolvedError(item, part.text.holes[0][1].reason, stated=True)
-    return Evaluated([item.value for item in items], places.text_of(node))
+    return Evaluated([item.value for item in items], places.text_of(node), 1 + sum(item.size for item in items))
 
 
 def _is_string(node: ast.AST) -> bool:
@@ -160,17 +174,20 @@ def _is_string(node: ast.AST) -> bool:
 def _operation(node: ast.BinOp, names: Names, places: Places, depth: int) -> Evaluated:
     left = _part(node.left, names, places, depth, node)
     right = _part(node.right, names, places, depth, node)
+    if isinstance(node.op, ast.Mult) and isinstance(left.value, int):
+        left, right = right, left
     one, other = left.value, right.value
-    if isinstance(node.op, ast.Mult) and isinstance(one, int) and isinstance(other, str | list):
-        left, right, one, other = right, left, other, one
-    if isinstance(node.op, ast.Add) and isinstance(one, str) and isinstance(other, str) and len(one) + len(other) <= _MOST_ENTRIES:
-        return Evaluated(one + other, join([left.text, right.text]))
-    if isinstance(node.op, ast.Add) and isinstance(one, list) and isinstance(other, list) and len(one) + len(other) <= _MOST_ENTRIES:
-        return Evaluated(one + other, places.text_of(node))
-    if isinstance(node.op, ast.Mult) and isinstance(other, int) and isinstance(one, str | list) and len(one) * other <= _MOST_ENTRIES:
+    if isinstance(node.op, ast.Add) and left.size + right.size <= _LARGEST:
+        if isinstance(one, str) and isinstance(other, str):
+            return Evaluated(one + other, join([left.text, right.text]), left.size + right.size)
+        if isinstance(one, list) and isinstance(other, list):
+            return Evaluated(one + other, places.text_of(node), left.size + right.size)
+    if isinstance(node.op, ast.Mult) and isinstance(other, int) and left.size * other <= _LARGEST:
         if isinstance(one, list):
-            return Evaluated(one * other, places.text_of(node))
-        return Evaluated(one * other, join([left.text] * other) if other > 0 else left.text.cut(0, 0))
+            return Evaluated(one * other, places.text_of(node), left.size * max(other, 0) + 1)
+        if isinstance(one, str):
+            repeated = join([left.text] * other) if other > 0 else left.text.cut(0, 0)
+            return Evaluated(one * other, repeated, left.size * max(other, 0) + 1)
     raise UnresolvedError(node, "this is not worked out", stated=isinstance(one, str | list) or isinstance(other, str | list))
 
 
@@ -207,3 +224,14 @@ def _choice(node: ast.Name, values: Sequence[tuple[Evaluated, Branch]], places: 
     span = places.text_of(node).span
     choices = tuple(Choice(branch, one.text) for one, branch in said)
     return Evaluated("", hole(Unknown(span.start, span.end, f"{node.id} depends on which branch runs", choices=choices)))
+
+
+_READERS: dict[type[ast.expr], Callable[..., Evaluated]] = {
+    ast.Attribute: _member,
+    ast.BinOp: _operation,
+    ast.Constant: _constant,
+    ast.List: _list,
+    ast.Name: _name,
+    ast.Tuple: _list,
+    ast.UnaryOp: _negated,
+}

@@ -109,11 +109,14 @@ def _unknown(occurrence: Occurrence) -> Diagnostic:
 
 def _conflict(values: Sequence[tuple[Occurrence, Text]]) -> Diagnostic:
     last, text = values[-1]
+    branches = all(one is last for one, _ in values)
+    message = "depends on which branch runs" if branches else f"has {len(values)} values, equally near to the layout"
     return UNRESOLVED.report(
-        f"{last.key.chars} has {len(values)} values, equally near to the layout",
+        f"{last.key.chars} {message}",
         text.span,
         severity=_severity(last),
-        labels=[Label(other.span) for _, other in values[:-1]][:_MOST_VALUES_TOLD],
+        label=f"{text.chars} here",
+        labels=[Label(other.span, f"{other.chars} here") for _, other in values[:-1]][:_MOST_VALUES_TOLD],
         notes=(f"{last.flag.name} is not checked",),
-        help="write it beside the layout",
+        help=None if branches else "write it beside the layout",
     )

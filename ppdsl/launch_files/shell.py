@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ppdsl.launch_files.command_lines import scan_words, split_fields
-from ppdsl.launch_files.flags import COMMAND_FLAG
+from ppdsl.launch_files.flags import mentions_flag
 from ppdsl.launch_files.shell_commands import Commands
 from ppdsl.launch_files.shell_flow import Flow
 from ppdsl.launch_files.shell_lexing import lex
@@ -29,6 +29,7 @@ _OPENING = {"if": "if", "while": "loop", "until": "loop"}
 _CLOSING = {"fi": "if", "done": "loop", "esac": "case", "}": "group"}
 _PASSED = frozenset({"then", "do", "!", "time", "in"})
 _MOST_CALLS_INSIDE = 50
+_TOKEN_COST = 16
 
 
 def scan_shell(text: Text, scope: Scope, *, loose: bool = False, depth: int = 0) -> list[Occurrence]:
@@ -58,7 +59,7 @@ def scan_string(text: Text, scope: Scope) -> list[Occurrence]:
     Returns:
         What it sets.
     """
-    if not COMMAND_FLAG.search(f"{text.chars} "):
+    if not mentions_flag(text.chars):
         return []
     if text.chars.lstrip().startswith("--") and not any(char in text.chars for char in "'\"\\$"):
         return scan_words(split_fields(text, referenced=False), scope, loose=True)
@@ -77,18 +78,22 @@ class _Script:
     def finish(self) -> list[Occurrence]:
         for name, body in list(self.functions.items()):
             if name not in self.called:
-                self.run(body)
+                self.run_again(body)
         return self.commands.finish()
 
     def run_inside(self, text: Text) -> None:
         """Run a script that a command of this one was given."""
-        self.run(lex(text))
+        self.run_again(lex(text))
+
+    def run_again(self, tokens: Sequence[Token]) -> None:
+        """Go through a list of commands that may be gone through many times, if that does not grow beyond measure."""
+        self.commands.variables.spend(_TOKEN_COST * (1 + len(tokens)))
+        self.run(tokens)
 
     def run(self, tokens: Sequence[Token]) -> None:
         """Go through a list of commands."""
         outer = len(self.flow)
         reading = _Reading(self, tokens)
-        self.commands.variables.spend(len(tokens))
         while reading.step():
             pass
         while len(self.flow) > outer:
@@ -100,7 +105,7 @@ class _Script:
         if body is not None and name not in self.running and len(self.running) < _MOST_CALLS_INSIDE:
             self.called.add(name)
             self.running.append(name)
-            self.run(body)
+            self.run_again(body)
             self.running.pop()
 
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ppdsl.launch_files.command_lines import Field, scan_words, split_fields, spread
-from ppdsl.launch_files.flags import COMMAND_FLAG, LAYOUT_NAME
+from ppdsl.launch_files.flags import LAYOUT_NAME, mentions_flag
 from ppdsl.launch_files.occurrences import FormatError
 from ppdsl.launch_files.shell_values import MOST_CHOICES
 from ppdsl.launch_files.shell_words import Characters, Opaque, Reference
@@ -24,7 +24,7 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\[[^\]]*\])?(\+?)=")
 _DECLARING = frozenset({"export", "local", "declare", "readonly", "typeset"})
 _READING = frozenset({"read", "mapfile", "readarray", "getopts"})
 _PRINTING = frozenset({"echo", "printf", "print", "log", "info", "warn", "error", "die", "usage"})
-_YAML_KEY = re.compile(rf"(?m)^[\s\-]*['\"]?[\w.\-]*(?:{LAYOUT_NAME.pattern})['\"]?\s*:")
+_YAML_KEY = re.compile(rf"(?m)^[-{{, \t]*['\"]?[\w.]*(?:{LAYOUT_NAME.pattern})['\"]?\s*:")
 _MOST_SCRIPTS_INSIDE = 3
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
 
@@ -55,7 +55,7 @@ class Commands:
         """Give all that was found, with what stands in arrays and strings that no command of this script was given."""
         said = {one.key.at[0] for one in self._found}
         for fields in reversed([*self._stored, *self._latest.values()]):
-            if not any(COMMAND_FLAG.search(f"{field.text.chars} ") for field in fields):
+            if not any(mentions_flag(field.text.chars) for field in fields):
                 continue
             before = self._found
             self._found = []
@@ -117,7 +117,7 @@ class Commands:
         self.variables.spend_on(words)
         self._found += scan_words(words, scope, loose=self._loose)
         for field in fields:
-            if COMMAND_FLAG.search(field.text.chars) and any(char.isspace() for char in field.text.chars.strip()):
+            if mentions_flag(field.text.chars) and any(char.isspace() for char in field.text.chars.strip()):
                 self._run_text(field.text)
 
     def _run_text(self, text: Text, *, loose: bool = False) -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ppdsl.launch_files.shell_values import Binding, Environment
     from ppdsl.launch_files.texts import Branch
 
-_DEEPEST = 30
+_DEEPEST = 12
 
 
 @dataclass(slots=True)

@@ -94,7 +94,7 @@ class _Lexer:
             else:
                 token = self._operator() or self._word()
                 found.append(token)
-                if isinstance(token, Operator) and token.kind in {"<<", "<<-"} and self._skip_blanks():
+                if isinstance(token, Operator) and token.kind in {"<<", "<<-"} and self._skip_blanks() and self.chars[self.at] != "\n":
                     pending.append(self._delimiter(strip=token.kind == "<<-"))
         return found
 
@@ -175,11 +175,11 @@ class _Lexer:
 
     def _cuts_layout_short(self, segments: list[Segment]) -> bool:
         """Take in the rest of a layout whose quotes were forgotten, as something unknown; tell whether there is one."""
-        rest = _REST_OF_LAYOUT.match(self.chars, self.at)
         lead = Word(tuple(segments)).lead
         spelling = lead.partition("=")[0] if "=" in lead else self.previous
         flag = find_flag(spelling.rpartition(".")[2])
-        if rest is None or flag is None or flag.kind != "layout":
+        rest = _REST_OF_LAYOUT.match(self.chars, self.at) if flag is not None and flag.kind == "layout" else None
+        if rest is None:
             return False
         place = self.text.at[self.at]
         reason = f"outside of quotes, the shell takes `{rest[0][0]}` for its own"

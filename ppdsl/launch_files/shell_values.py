@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Binding: TypeAlias = "Text | tuple[Field, ...]"
 
 _LONGEST = 1 << 20
-_LEAST_BUDGET = 1 << 21
+_LEAST_BUDGET = 1 << 19
 _WORD_COST = 16
 MOST_CHOICES = 64
 _SPECIAL = frozenset("@*#?$!-")
@@ -35,7 +35,7 @@ class Environment:
 
     def __init__(self, length: int) -> None:
         self.layers: list[dict[str, Binding | None]] = [{}]
-        self._left = _LEAST_BUDGET + 4 * length
+        self._left = _LEAST_BUDGET + 8 * length
 
     def get(self, name: str) -> Binding | None:
         """Give what a variable is bound to; None where it is not."""
@@ -56,7 +56,7 @@ class Environment:
         """
         self._left -= amount
         if self._left < 0:
-            raise FormatError("the variables of this script grow too long to be followed")
+            raise FormatError("it is too intricate to be followed without running it")
 
     def spend_on(self, fields: Iterable[Field | None]) -> None:
         """Take note that words are looked at."""
@@ -140,12 +140,14 @@ class Environment:
 
     def _pieces(self, segment: Segment, value: Binding) -> Sequence[Field]:
         """Split what is put in; a space at its start or end parts it from its neighbours, which an empty piece tells."""
+        quoted = isinstance(segment, Reference) and segment.quoted
         if isinstance(value, tuple):
-            quoted = isinstance(segment, Reference) and segment.quoted
+            if isinstance(segment, Reference) and quoted and segment.subscript == "*":
+                return [Field(self.joined(spaced(one.text for one in value)))] if value else []
             fields = value if quoted else [part for one in value for part in split_fields(one.text, one.branch)]
             self.spend_on(fields)
             return fields
-        if not isinstance(segment, Reference) or segment.quoted or not value.chars:
+        if not isinstance(segment, Reference) or quoted or not value.chars or _has_quotes(segment.operand):
             return [Field(value)]
         empty = Field(value.cut(0, 0))
         pieces = split_fields(value)
@@ -181,6 +183,10 @@ class _Row:
         if not self._fields and self._parts:  # an empty variable by itself: no word to the shell, yet said to be empty
             return [Field(self._parts[-1], self._branch, self.referenced)]
         return self._fields
+
+
+def _has_quotes(segments: Sequence[Segment]) -> bool:
+    return any(isinstance(segment, Characters) and segment.quoted for segment in segments)
 
 
 def _cost(text: Text) -> int:

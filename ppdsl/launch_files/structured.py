@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ppdsl.launch_files.command_lines import Field, scan_words, switch_value
-from ppdsl.launch_files.flags import COMMAND_FLAG, find_flag
-from ppdsl.launch_files.occurrences import Occurrence
+from ppdsl.launch_files.command_lines import LONGEST_PATH, Field, scan_words, switch_value
+from ppdsl.launch_files.flags import find_flag, mentions_flag
+from ppdsl.launch_files.occurrences import FormatError, Occurrence
 from ppdsl.launch_files.shell import scan_string
 from ppdsl.launch_files.texts import Text, Unknown, hole
 
@@ -65,71 +65,98 @@ def scan_node(root: Node, scope: Scope) -> list[Occurrence]:
 
     Returns:
         What its keys, and the command lines in it, set.
+
+    Raises:
+        FormatError: Merge keys bring in more entries than can be looked at.
     """
-    found: list[Occurrence] = []
-    seen: set[int] = set()
-    waiting: list[tuple[Node, Scope]] = [(root, scope)]
-    while waiting:
-        node, around = waiting.pop()
-        if isinstance(node, Scalar):
-            found += _scan_scalar(node, around)
-        elif id(node) not in seen:
-            seen.add(id(node))
-            inside = list(_scan_mapping(node, around) if isinstance(node, Mapping) else _scan_sequence(node, around))
-            found += (one for one in inside if isinstance(one, Occurrence))
-            waiting += reversed([one for one in inside if not isinstance(one, Occurrence)])
-    return found
+    return _Walk().scan(root, scope)
 
 
-def _scan_scalar(node: Scalar, scope: Scope) -> list[Occurrence]:
-    return scan_string(node.text, scope) if isinstance(node.value, str) else []
+class _Walk:
+    """The walk over one document, without recursion."""
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+        self._known: dict[int, list[tuple[Scalar, Flag, Scalar | Sequence]]] = {}
+        self._merging: dict[int, list[Node]] = {}
+        self._left = _MOST_MERGED
+
+    def scan(self, root: Node, scope: Scope) -> list[Occurrence]:
+        found: list[Occurrence] = []
+        waiting: list[tuple[Node, Scope]] = [(root, scope)]
+        while waiting:
+            node, around = waiting.pop()
+            inside: list[Occurrence | tuple[Node, Scope]]
+            if isinstance(node, Scalar):
+                found += scan_string(node.text, around) if isinstance(node.value, str) else []
+            elif id(node) not in self._seen:
+                self._seen.add(id(node))
+                inside = list(self._mapping(node, around) if isinstance(node, Mapping) else self._sequence(node, around))
+                found += (one for one in inside if isinstance(one, Occurrence))
+                waiting += reversed([one for one in inside if not isinstance(one, Occurrence)])
+        return found
+
+    def _sequence(self, node: Sequence, scope: Scope) -> Iterator[Occurrence | tuple[Node, Scope]]:
+        words = [Field(item.text) if isinstance(item, Scalar) else None for item in node.items]
+        if any(word is not None and mentions_flag(word.text.chars) for word in words):
+            yield from scan_words(words, scope.child("arguments"))
+        for index, (item, word) in enumerate(zip(node.items, words, strict=True)):
+            if word is None or " " in word.text.chars:
+                yield item, scope.child(index)
+
+    def _mapping(self, node: Mapping, scope: Scope) -> Iterator[Occurrence | tuple[Node, Scope]]:
+        for key, flag, value in [*self._merged(node), *self._flags(node)]:
+            *path, last = key.text.chars.split(".")
+            start = len(key.text.chars) - len(last)
+            yield from _set(flag, key.text.cut(start, len(key.text.chars)), value, _inside(scope, path))
+        for name, inner in node.entries:
+            *path, last = name.text.chars.split(".") if isinstance(name, Scalar) else [""]
+            if last != "<<" and (isinstance(inner, Mapping) or find_flag(last) is None):
+                yield inner, _inside(scope, path).child(last)
+
+    def _flags(self, node: Mapping) -> list[tuple[Scalar, Flag, Scalar | Sequence]]:
+        """Give the entries of a mapping that set something."""
+        if id(node) not in self._known:
+            self._known[id(node)] = [
+                (key, flag, value)
+                for key, value in node.entries
+                if isinstance(key, Scalar)
+                and not isinstance(value, Mapping)
+                and (flag := find_flag(key.text.chars.rpartition(".")[2])) is not None
+            ]
+        return self._known[id(node)]
+
+    def _merged(self, node: Mapping) -> list[tuple[Scalar, Flag, Scalar | Sequence]]:
+        """Give the entries that merge keys bring in and that set something; what counts more stands further behind."""
+        found: list[list[tuple[Scalar, Flag, Scalar | Sequence]]] = []
+        seen: set[int] = set()
+        waiting = list(reversed(self._merged_nodes(node)))
+        while waiting:
+            merged = waiting.pop()
+            if id(merged) in seen:
+                continue
+            seen.add(id(merged))
+            self._left -= 1
+            if isinstance(merged, Sequence):
+                waiting += reversed(merged.items)
+            if isinstance(merged, Mapping):
+                waiting += reversed(self._merged_nodes(merged))
+                found.append(self._flags(merged))
+                self._left -= len(found[-1])
+            if self._left < 0:
+                raise FormatError("merge keys bring in too many entries")
+        return [entry for entries in reversed(found) for entry in entries]
+
+    def _merged_nodes(self, node: Mapping) -> list[Node]:
+        if id(node) not in self._merging:
+            self._merging[id(node)] = [value for key, value in node.entries if isinstance(key, Scalar) and key.text.chars == "<<"]
+        return self._merging[id(node)]
 
 
-def _scan_sequence(node: Sequence, scope: Scope) -> Iterator[Occurrence | tuple[Node, Scope]]:
-    words = [Field(item.text) if isinstance(item, Scalar) else None for item in node.items]
-    if any(word is not None and COMMAND_FLAG.match(f"{word.text.chars} ") for word in words):
-        yield from scan_words([word for word in words if word is not None], scope.child("arguments"))
-        return
-    for index, item in enumerate(node.items):
-        yield item, scope.child(index)
-
-
-def _scan_mapping(node: Mapping, scope: Scope) -> Iterator[Occurrence | tuple[Node, Scope]]:
-    for key, value in _with_merged(node):
-        name = key.text.chars if isinstance(key, Scalar) else ""
-        *path, last = name.split(".")
-        flag = find_flag(last)
-        inside = scope
-        for part in path:
-            inside = inside.child(part)
-        if isinstance(key, Scalar) and flag is not None and not isinstance(value, Mapping):
-            start = len(name) - len(last)
-            yield from _set(flag, key.text.cut(start, len(name)), value, inside)
-        elif name != "<<":
-            yield value, inside.child(last)
-
-
-def _with_merged(node: Mapping) -> Iterator[tuple[Node, Node]]:
-    """Give the entries that merge keys bring in, then the mapping's own."""
-    left = _MOST_MERGED
-    seen: set[int] = set()
-    waiting: list[Node] = [value for key, value in node.entries if _is_merge_key(key)]
-    while waiting and left > 0:
-        merged = waiting.pop()
-        if id(merged) in seen:
-            continue
-        seen.add(id(merged))
-        if isinstance(merged, Sequence):
-            waiting += merged.items
-        elif isinstance(merged, Mapping):
-            left -= len(merged.entries)
-            waiting += [value for key, value in merged.entries if _is_merge_key(key)]
-            yield from ((key, value) for key, value in merged.entries if isinstance(value, Scalar))
-    yield from node.entries
-
-
-def _is_merge_key(key: Node) -> bool:
-    return isinstance(key, Scalar) and key.text.chars == "<<"
+def _inside(scope: Scope, path: list[str]) -> Scope:
+    for part in path[-LONGEST_PATH:]:
+        scope = scope.child(part)
+    return scope
 
 
 def _set(flag: Flag, key: Text, node: Scalar | Sequence, scope: Scope) -> Iterator[Occurrence]:

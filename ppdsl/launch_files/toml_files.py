@@ -30,6 +30,8 @@ _VALUE = re.compile(
     r"|(?P<bare>[^\s,\[\]{}#\"']+)|(?P<sign>[\[\]{}])",
     re.DOTALL,
 )
+# The standard library's reader takes time and memory that grow with the square of such a key's length.
+_ENDLESS_KEY = re.compile(r"(?<![\w\"'-])(?:[\w\"'-]+[ \t]*\.[ \t]*){200}")
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)\Z")
 _INTEGER = re.compile(r"[-+]?[0-9][0-9_]{0,17}\Z", re.ASCII)
 _TRUTH = {"true": True, "false": False}
@@ -48,6 +50,9 @@ def scan_toml(text: Text, scope: Scope) -> list[Occurrence]:
     Raises:
         FormatError: The text is not TOML.
     """
+    endless = _ENDLESS_KEY.search(text.chars)
+    if endless:
+        raise FormatError("a key has over 200 parts", text.at[endless.start()])
     try:
         tomllib.loads(text.chars)
     except tomllib.TOMLDecodeError as error:

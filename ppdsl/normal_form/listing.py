@@ -36,11 +36,6 @@ class Stage:
                 total += count
         return total
 
-    @property
-    def content(self) -> tuple[tuple[tuple[str, int], ...], int | None]:
-        """What two stages must share to be equal."""
-        return self.runs, self.owner
-
 
 Piece: TypeAlias = Run | Owner
 
@@ -142,7 +137,7 @@ class Listing:
             return [(first, count * times)]
         if len(cycle) * times > self._most_runs:
             raise TooManyError
-        if self.stages[first].content != self.stages[last].content:
+        if not self._are_equal(first, last):
             return cycle * times
         seam = (last, further + count)
         return [*cycle[:-1], *[seam, *cycle[1:-1]] * (times - 1), cycle[-1]]
@@ -171,11 +166,15 @@ class Listing:
         """Append a run of stages; where it continues the last with equal stages, the two become one."""
         if order:
             last, before = order[-1]
-            if last == stage or self.stages[last].content == self.stages[stage].content:
+            if last == stage or self._are_equal(last, stage):
                 order[-1] = (last, before + count)
                 return
         order.append((stage, count))
         self._bound(order)
+
+    def _are_equal(self, one: int, other: int) -> bool:
+        first, second = self.stages[one], self.stages[other]
+        return first.runs == second.runs and first.owner == second.owner
 
     def _bound(self, order: list[tuple[int, int]]) -> None:
         if len(order) > self._most_runs:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ppdsl.nodes import SEPARATORS
 from ppdsl.parsing import rules
 from ppdsl.parsing.edits import Choice, Edit, Fault, shorten
-from ppdsl.parsing.suggestions import ascii_digits
+from ppdsl.parsing.suggestions import ascii_digits, meant_by
 from ppdsl.source import Span
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ppdsl.parsing.recovery import Recovery
 
 _MOST_DIGITS = 12
+_TOO_MANY = 10**_MOST_DIGITS
 _BEFORE_DIGITS = "\\*@" + SEPARATORS
 UNITS = ("SYMBOLS", "CLOSE")
 """The tokens that a repeat may follow."""
@@ -49,9 +50,9 @@ def explain_repeat(walk: Recovery, at: int) -> int:
         counts = [_count(part) for part in walk.tokens[at - 1 : behind] if part.type == "REPEAT"]
         product = 1
         for count in counts:
-            product *= count
+            product = min(product * count, _TOO_MANY)
         choices: tuple[Choice, ...] = ()
-        if len(str(product)) <= _MOST_DIGITS and len(counts) == behind - at + 1:
+        if product < _TOO_MANY and len(counts) == behind - at + 1:
             choices = (Choice(f"multiply the counts: `*{product}`", (Edit(_start(first), span.end, f"*{product}"),)),)
         walk.report(Fault(rules.REPEATED_REPEAT, "a repeat cannot be repeated", span, choices, help="put a group around the first repeat"))
         return behind
@@ -84,6 +85,18 @@ def explain_bad_count(walk: Recovery, at: int) -> int:
     return behind
 
 
+def explain_fraction(walk: Recovery, at: int) -> int | None:
+    """Report ``*3.5``, a count that is no whole number; None where the character at ``at`` is no point inside a count."""
+    if walk.tokens[at] != "." or walk.last not in ("REPEAT", "OWNER") or _type(walk, at + 1) != "NUMBER":
+        return None
+    sign, behind = ("*" if walk.last == "REPEAT" else "@"), at + 1
+    while _type(walk, behind) == "NUMBER" or (_type(walk, behind) == "STRANGE" and walk.tokens[behind] == "."):
+        behind += 1
+    span = Span(_start(walk.tokens[at - 1]), _end(walk.tokens[behind - 1]))
+    _report_count(walk, sign, span, walk.text[span.start : span.end].lstrip("\\*@ \t\r\n,"))
+    return behind
+
+
 def _report_count(walk: Recovery, sign: str, span: Span, written: str) -> None:
     """Report what is written as a count behind ``*``, or as a rank behind ``@``."""
     what = "rank" if sign == "@" else "repeat count"
@@ -107,9 +120,19 @@ def _behind_count(walk: Recovery, at: int) -> int:
         return walk.skip_repeats(at + 3)
     if _type(walk, at) == "STRANGE" and walk.tokens[at] in ("-", "+") and _type(walk, at + 1) == "NUMBER":
         at += 1
-    while _type(walk, at) in ("STAR", "REPEAT", "NUMBER") or (_type(walk, at) == "STRANGE" and ascii_digits(walk.tokens[at])):
+    first = at
+    while _type(walk, at) in ("STAR", "REPEAT", "NUMBER") or (_type(walk, at) == "STRANGE" and _is_in_count(walk, at, first)):
         at += 1
     return at
+
+
+def _is_in_count(walk: Recovery, at: int, first: int) -> bool:
+    """Tell whether a strange character belongs to a would-be count: a digit, a point in it, or a letter that means nothing else."""
+    token = walk.tokens[at]
+    touches = walk.tokens[at - 1].end_pos == token.start_pos
+    if ascii_digits(token) or (touches and str(token) in {".", "_"}):
+        return True
+    return touches and token.isalpha() and (at > first or meant_by(token) in {None, "*"})
 
 
 def explain_number(walk: Recovery, at: int) -> int:

@@ -22,15 +22,13 @@ def count_of(token: Token) -> int:
 
 def _split(symbols: Token) -> list[Run]:
     """Split layers and bars into runs of equal symbols."""
-    start = _start(symbols)
-    if len(symbols) == 1:
-        return [Run(str(symbols), 1, start, start + 1)]
+    start = symbols.start_pos or 0
     runs = []
-    for match in _equal_symbols().finditer(symbols):
-        first, behind = match.span()
-        kind = symbols[behind - 1]
-        count = symbols.count("|", first, behind) if kind == "|" else behind - first
-        runs.append(Run(kind, count, start + first, start + behind))
+    for text in _equal_symbols().findall(symbols):
+        end = start + len(text)
+        kind = text[-1]
+        runs.append(Run(kind, text.count(kind), start, end))  # a bar may have a backslash
+        start = end
     return runs
 
 

@@ -13,7 +13,7 @@ from lark import Token, UnexpectedToken
 
 from ppdsl.parsing import rules
 from ppdsl.parsing.edits import MOST_FAULTS, Choice, Edit, Fault, shorten
-from ppdsl.parsing.explaining_numbers import UNITS, explain_bad_count, explain_number, explain_repeat
+from ppdsl.parsing.explaining_numbers import UNITS, explain_bad_count, explain_fraction, explain_number, explain_repeat
 from ppdsl.parsing.suggestions import ascii_digits, meant_by
 from ppdsl.source import Span
 
@@ -83,7 +83,8 @@ class Recovery:
         """Report the fault at token ``at``; give the index of the token to go on with."""
         token = self.tokens[at]
         if token.type == "STRANGE" and ascii_digits(token) is None:
-            return self._strange(at)
+            behind = explain_fraction(self, at)
+            return self._strange(at) if behind is None else behind
         if token.type == "CLOSE":
             return self._close(at)
         if token.type == "REPEAT":
@@ -174,7 +175,8 @@ class Recovery:
         if not self.open:
             return
         repeats = [token.start_pos or 0 for token in self.tokens if token.type == "REPEAT"]
-        for opening in self.open[: MOST_FAULTS - len(self.faults)]:
+        written = [opening for opening in self.open if self.text[opening.start_pos or 0] in "\\("]  # not those read for another bracket
+        for opening in written[: MOST_FAULTS - len(self.faults)]:
             self.report(Fault(rules.UNCLOSED, "`(` is never closed", span_of(opening), self._closings(opening, repeats)))
         self.faults.sort(key=lambda fault: fault.span)
         while self.open:

@@ -58,7 +58,7 @@ def _gap(text: str, run: Run) -> Span | None:
 def _distant_removal(text: str, run: Run, gap: Span) -> Diagnostic:
     what = "backslash" if "\\" in text[gap.start : gap.end] else "white space"
     return REMOVAL.report(
-        f"{what} between `{run.kind}` and `*0`",
+        f"{what} before `*0`",
         Span(gap.start, run.end),
         notes=[f"Megatron-LM removes the {what} instead, and keeps `{run.kind}`"] if "\n" not in text[gap.start : gap.end] else [],
         help=f"write `{run.kind}*0`",

@@ -245,6 +245,8 @@ def _first_layer(chunk: Chunk) -> int:
 
 
 def _within(name: str, index: int, size: int) -> None:
+    if not hasattr(index, "__index__"):
+        raise TypeError(f"{name} must be a whole number, not {type(index).__name__}")
     if not 0 <= index < size:
         message = f"{name} {index} is outside 0..{size - 1}" if size else f"{name} {index}: there are none"
         raise IndexError(message)

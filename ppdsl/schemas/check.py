@@ -52,7 +52,11 @@ _LAYOUT = record(
         "num_layers": or_null(integer("decoder layers")),
         "mtp_num_layers": or_null(integer("multi-token-prediction layers")),
         "placement": or_null(choice("which rank owns which stage", "loop", "v", "owners")),
+        "embedding_ranks": or_null(
+            array("ranks with a copy of the word embedding; there where it was said whether it is tied", integer("a rank"))
+        ),
     },
+    optional=["embedding_ranks"],
 )
 _CELL = record("a chunk", {**CHUNK_FIELDS, "text": string("what it holds; the final norm is N also where it is only implied")})
 _RESULT_FIELDS: dict[str, Schema] = {
@@ -63,11 +67,37 @@ _RESULT_FIELDS: dict[str, Schema] = {
     "table": or_null(array("one row a rank; null where it cannot be made", array("one cell a chunk of the rank", _CELL, least=1), least=1)),
     "counts": record("diagnostics of each severity", {name: integer(f"of severity {name}") for name in ("error", "warning", "info")}),
     "diagnostics": array("all that was found", _DIAGNOSTIC),
+    "fitting_sizes": array("the (pp, vpp) pairs that fit, where pp is not known", array("pp and vpp", integer("a size", 1))),
+    "place": or_null(
+        record(
+            "where the layout stands in the input",
+            {
+                "name": string("a file, <layout> or <stdin>"),
+                "line": or_null(integer("its line", 1)),
+                "column": or_null(integer("its column", 1)),
+            },
+        )
+    ),
+    "provenance": array(
+        "where each value comes from; empty where all were typed",
+        record(
+            "a value",
+            {"name": string("its option"), "value": {"description": "the value"}, "from": string("an option, or a line of a file")},
+        ),
+    ),
+    "usage_error": string("why the command could not be understood; only then is it there"),
 }
-_RESULT = record("the result of one layout", _RESULT_FIELDS)
+_OPTIONAL = ["fitting_sizes", "place", "provenance", "usage_error"]
+_RESULT = record("the result of one layout", _RESULT_FIELDS, optional=_OPTIONAL)
 _RESULTS = record(
     "the results of standard input or of files, in the order of the input",
-    {"schema_version": VERSION, "valid": boolean("whether all of them are valid"), "results": array("one a layout", _RESULT)},
+    {
+        "schema_version": VERSION,
+        "ppdsl_version": string("the version of ppdsl that wrote this"),
+        "valid": boolean("whether all of them are valid"),
+        "results": array("one a layout", _RESULT),
+    },
+    optional=["ppdsl_version"],
 )
 SCHEMA: Schema = {
     "$schema": DRAFT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.extra.lark import from_lark
 
-from ppdsl.parsing.reading import layout_parser
+from ppdsl_grammar.building import build_parser
 
 ALPHABET = "EtmNL|()*,@0123456789 \t\r\n"
 """The characters of the language."""
@@ -60,4 +60,4 @@ def grammar_texts(*, max_count: int = 9) -> st.SearchStrategy[str]:
         "REPEAT": st.builds("{}*{}{}".format, st.sampled_from(("", "", "\\")), gaps, numbers),
         "OWNER": st.builds("@{}{}".format, gaps, numbers),
     }
-    return from_lark(layout_parser(), start="layout", explicit=explicit)
+    return from_lark(build_parser(), start="layout", explicit=explicit)

@@ -109,13 +109,9 @@ def _bars_behind_groups(items: tuple[Item, ...]) -> Iterator[Run]:
     while stack:
         level = stack.pop()
         for before, after in pairwise(level):
-            if isinstance(before, Group) and before.repeat and _is_bar(before.items[-1]) and isinstance(after, Run) and _is_bar(after):
+            if isinstance(before, Group) and before.repeat and isinstance(after, Run) and after.kind == "|":
                 yield after
         stack += [item.items for item in level if isinstance(item, Group)]
-
-
-def _is_bar(item: Item) -> bool:
-    return isinstance(item, Run) and item.kind == "|"
 
 
 def advise_loads(subject: Subject) -> Iterator[Diagnostic]:
