@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from ppdsl.cli import main
-from ppdsl.cli.options import SCHEDULES
+from ppdsl.options import SCHEDULES
 from ppdsl.schedules import NAMES
 from ppdsl.schemas import schema_for
 

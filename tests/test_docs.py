@@ -25,9 +25,10 @@ import yaml
 
 import ppdsl
 from ppdsl.catalog import all_rules
-from ppdsl.cli.options import FORMATS, SCHEDULES
+from ppdsl.cli.options import FORMATS
 from ppdsl.cli.program import COMMANDS, run
 from ppdsl.costs import read_costs
+from ppdsl.options import SCHEDULES
 from ppdsl.schemas import schema_for
 
 ROOT = Path(__file__).parents[1]
