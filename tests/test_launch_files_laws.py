@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -78,7 +79,7 @@ def test_a_layout_without_escapes_stands_in_one_piece(layout: str, before: str) 
     assert_exact(f"x = {before!r}; f({KEY}='{layout}')\n", "run.py", layout)
 
 
-@given(ANY_CHARS)
+@given(ANY_CHARS.filter(lambda value: not re.search(r"[$%]|\{\{|<[A-Z]", value)))  # those may begin what is filled in later
 def test_any_text_comes_through_the_escapes_of_each_format(value: str) -> None:
     texts = {
         "run.json": json.dumps({KEY: value}),
