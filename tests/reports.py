@@ -35,31 +35,40 @@ class Case:
         return self.call
 
     def report(self, rules: Iterable[Rule]) -> str:
-        """Make the report. Each corrected layout in it is checked again: it must be valid, against the same sizes."""
+        """Make the report. Each corrected layout in it is checked again, against the same sizes; an invalid one is named in a last line."""
         text, sizes = read_call(self.call)
         result = check_layout(text, **sizes)
-        fixes = {each.fix for each in result.diagnostics if each.fix is not None}
-        assert all(check_layout(fix, **sizes).valid for fix in fixes)
-        assert not any(each.proposals for each in result.diagnostics)
         codes = {rule.code for rule in rules}
         own = [each for each in result.diagnostics if each.code in codes]
         others = [each.code for each in result.diagnostics if each.code not in codes]
-        parts = [render_text(own, result.source)] if own else []
-        return "\n\n".join([*parts, *([f"also {' '.join(others)}"] if others else [])]) or "nothing"
+        fixes = {each.fix for each in result.diagnostics if each.fix is not None}
+        return (
+            "\n\n".join(
+                [
+                    *([render_text(own, result.source)] if own else []),
+                    *([f"also {' '.join(others)}"] if others else []),
+                    *(f"invalid fix: {fix}" for fix in sorted(fixes) if not check_layout(fix, **sizes).valid),
+                    *(f"untried: {each.proposals}" for each in result.diagnostics if each.proposals),
+                ]
+            )
+            or "nothing"
+        )
 
 
 def read_cases(name: str) -> list[Case]:
     """Read a file of calls and reports; it must hold some."""
-    text = (FOLDER / f"{name}.txt").read_text()
-    cases = [Case(*block.split("\n", 1)) for block in f"\n{text}".rstrip("\n").split(f"\n{PROMPT}")[1:]]
-    assert cases
-    return [Case(PROMPT + case.call, case.expected.rstrip("\n")) for case in cases]
+    text = (FOLDER / f"{name}.txt").read_text(encoding="utf-8")
+    blocks = [block.partition("\n") for block in f"\n{text}".split(f"\n{PROMPT}")[1:]]
+    if not blocks:
+        raise ValueError(name)
+    return [Case(PROMPT + call, expected.rstrip("\n")) for call, _, expected in blocks]
 
 
 def read_call(call: str) -> tuple[str, dict[str, Any]]:
     """Read ``check("EtL", pp=2)``: the layout, and the sizes by name; ``max_stages`` and ``max_text`` make limits."""
     tree = ast.parse(call, mode="eval").body
-    assert isinstance(tree, ast.Call)
+    if not isinstance(tree, ast.Call):
+        raise TypeError(call)
     (layout,) = tree.args
     sizes = {str(each.arg): ast.literal_eval(each.value) for each in tree.keywords}
     limits = {name: sizes.pop(f"max_{name}") for name in ("stages", "text") if f"max_{name}" in sizes}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -22,37 +23,10 @@ ANY_CHARS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=
 
 # What a word of a shell command may be made of, with the variables A, B (text) and R (an array) set and C not.
 WORD_PARTS = [
-    "a",
-    "b",
-    "=",
-    "'q r'",
-    '"d $A e"',
-    '"$A"',
-    "${A}",
-    '"${B}"',
-    "${C:-def}",
-    "${C:-'x y'}",
-    "\"${C:-x 'y'}\"",
-    "${A:-zz}",
-    "${A:+alt}",
-    "${C+alt}'z'",
-    "${C-unset}",
-    "${C:=set}",
-    "\\ ",
-    "\\|",
-    "$'t\\tn\\'\\x41'",
-    '"\\$A\\x\\""',
-    "'$A'",
-    '"${R[@]}"',
-    "${R[@]}",
-    '"${R[*]}"',
-    "${R[1]}",
-    '"$R"',
-    "\\\n",
-    '"a\\\nb"',
-    '"x\\|y"',
-    "''",
-    "#n",
+    *("a", "b", "=", "'q r'", '"d $A e"', '"$A"', "${A}", '"${B}"', "${C:-def}", "${C:-'x y'}", "\"${C:-x 'y'}\""),
+    *("${A:-zz}", "${A:+alt}", "${C+alt}'z'", "${C-unset}", "${C:=set}", "\\ ", "\\|", "$'t\\tn\\'\\x41'"),
+    *('"\\$A\\x\\""', "'$A'", '"${R[@]}"', "${R[@]}", '"${R[*]}"', "${R[1]}", '"$R"', "\\\n", '"a\\\nb"', '"x\\|y"'),
+    *("''", "#n"),
 ]
 VALUES = ["1", "'two words'", '"$A x"', "$B", "${A}z", "a\\ b", "'E|t'", '"${C:-none}"', "$'\\x41'"]
 ASSIGNMENTS = st.one_of(
@@ -105,7 +79,7 @@ def test_a_layout_without_escapes_stands_in_one_piece(layout: str, before: str) 
     assert_exact(f"x = {before!r}; f({KEY}='{layout}')\n", "run.py", layout)
 
 
-@given(ANY_CHARS)
+@given(ANY_CHARS.filter(lambda value: not re.search(r"[$%]|\{\{|<[A-Z]", value)))  # those may begin what is filled in later
 def test_any_text_comes_through_the_escapes_of_each_format(value: str) -> None:
     texts = {
         "run.json": json.dumps({KEY: value}),

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ppdsl import check_layout
 from ppdsl.validation.order import RULES
 from tests.reports import Case, read_cases
 
@@ -21,3 +22,8 @@ def test_reports(case: Case) -> None:
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 def test_each_rule_is_reported(rule: Rule) -> None:
     assert any(f"{rule.severity}[{rule.code}]" in case.expected for case in CASES)
+
+
+@pytest.mark.parametrize(("text", "code"), [("Ett|(m|)*2L", "PP309"), ("EEtL", "PP303"), ("EtNNL", "PP312")])
+def test_a_place_is_not_shown_twice(text: str, code: str) -> None:
+    assert [each.labels for each in check_layout(text).diagnostics if each.code == code] == [()]

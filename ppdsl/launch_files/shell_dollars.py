@@ -6,15 +6,17 @@ import re
 from typing import TYPE_CHECKING
 
 from ppdsl.launch_files.shell_words import Characters, Opaque, Reference
-from ppdsl.launch_files.texts import Unknown, hole
+from ppdsl.launch_files.texts import Text, Unknown, hole
 
 if TYPE_CHECKING:
     from ppdsl.launch_files.shell_words import Segment
-    from ppdsl.launch_files.texts import Text
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*|[0-9]|[@*#?$!-]")
 _BRACED = re.compile(r"([A-Za-z_][A-Za-z_0-9]*|[0-9]+|[@*])(?:\[([^\]]*)\])?(:?[-=+?]|)")
 _TURNS = re.compile(r"[\\'\"(){}$]")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b", "E": "\x1b"}
+_CODES = re.compile(r"x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})")
+_LAST_CODE_POINT = 0x10FFFF
 _BACKTICK = re.compile(r"[^\\`]*(?:\\.[^\\`]*)*", re.DOTALL)
 
 
@@ -63,6 +65,38 @@ def read_backtick(text: Text, at: int, *, quoted: bool, depth: int) -> tuple[Seg
     inside = body.end() if body else len(text.chars)
     end = min(inside + 1, len(text.chars))
     return Opaque(_opaque(text, at, end, "this is the output of a command").text, text.cut(at + 1, inside)), end
+
+
+def read_ansi_c_quotes(text: Text, at: int) -> tuple[list[Segment], int]:
+    """Read ``$'…'``.
+
+    Args:
+        text: The script.
+        at: Offset of the dollar sign.
+
+    Returns:
+        The segments, with the escapes undone, and the offset behind them.
+    """
+    chars = text.chars
+    at += 2
+    segments: list[Segment] = [Characters(text.cut(at, at), quoted=True)]
+    while at < len(chars) and chars[at] != "'":
+        start = at
+        if chars[at] != "\\":
+            at = min((end for end in (chars.find("'", at), chars.find("\\", at)) if end >= 0), default=len(chars))
+            segments.append(Characters(text.cut(start, at), quoted=True))
+            continue
+        code = _CODES.match(chars, at + 1)
+        at = code.end() if code else min(at + 2, len(chars))
+        char = _code_point(code) if code else _ESCAPES.get(chars[start + 1 : at], chars[start + 1 : at])
+        segments.append(Characters(Text(char, (text.at[start], text.at[at])[: len(char) + 1]), quoted=True))
+    return segments, at + 1
+
+
+def _code_point(code: re.Match[str]) -> str:
+    hexadecimal = code[1] or code[2] or code[3]
+    number = int(hexadecimal, 16) if hexadecimal else int(code[4], 8)
+    return chr(number) if number <= _LAST_CODE_POINT else "\ufffd"
 
 
 def _opaque(text: Text, start: int, end: int, reason: str) -> Opaque:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ppdsl.launch_files.flags import find_flag
-from ppdsl.launch_files.shell_dollars import read_backtick, read_dollar
+from ppdsl.launch_files.shell_dollars import read_ansi_c_quotes, read_backtick, read_dollar
 from ppdsl.launch_files.shell_words import Characters, Heredoc, Opaque, Operator, Word
 from ppdsl.launch_files.texts import HOLE, Text, Unknown, hole, join
 
@@ -23,9 +23,6 @@ _BLANKS = re.compile(r"(?:[ \t\r]|\\\r?\n)+")
 _ARRAY = re.compile(r"[A-Za-z_]\w*\+?=\Z")
 # What would go on with a layout whose quotes were forgotten, up to the word's end.
 _REST_OF_LAYOUT = re.compile(r"[|(][EtmNL*|(),0-9@]*(?![^\s;&\\'\"])")
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b", "E": "\x1b"}
-_CODES = re.compile(r"x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})")
-_LAST_CODE_POINT = 0x10FFFF
 _DEEPEST = 20
 
 
@@ -229,7 +226,8 @@ class _Lexer:
 
     def _dollar(self) -> list[Segment]:
         if self.chars.startswith("$'", self.at):
-            return self._ansi_c_quotes()
+            segments, self.at = read_ansi_c_quotes(self.text, self.at)
+            return segments
         if self.chars.startswith('$"', self.at):
             self.at += 1
             return self._double_quotes()
@@ -270,22 +268,6 @@ class _Lexer:
             return self._backslash()
         return [Characters(self._take(1), quoted=True)]
 
-    def _ansi_c_quotes(self) -> list[Segment]:
-        self.at += 2
-        segments: list[Segment] = [Characters(self.text.cut(self.at, self.at), quoted=True)]
-        while self.at < len(self.chars) and self.chars[self.at] != "'":
-            start = self.at
-            if self.chars[self.at] != "\\":
-                ends = [end for end in (self.chars.find("'", start), self.chars.find("\\", start)) if end >= 0]
-                segments.append(Characters(self._take(min(ends, default=len(self.chars)) - start), quoted=True))
-                continue
-            code = _CODES.match(self.chars, start + 1)
-            self.at = code.end() if code else min(start + 2, len(self.chars))
-            char = _code_point(code) if code else _ESCAPES.get(self.chars[start + 1 : self.at], self.chars[start + 1 : self.at])
-            segments.append(Characters(Text(char, (self.text.at[start], self.text.at[self.at])[: len(char) + 1]), quoted=True))
-        self.at += 1
-        return segments
-
     def body(self) -> list[Segment]:
         segments: list[Segment] = []
         while self.at < len(self.chars):
@@ -297,12 +279,6 @@ class _Lexer:
         while self.at < len(self.chars):
             segments += self._segment()
         return segments
-
-
-def _code_point(code: re.Match[str]) -> str:
-    hexadecimal = code[1] or code[2] or code[3]
-    number = int(hexadecimal, 16) if hexadecimal else int(code[4], 8)
-    return chr(number) if number <= _LAST_CODE_POINT else "\ufffd"
 
 
 _READERS = {

@@ -182,6 +182,11 @@ class Listing:
 
     def _stage(self, pieces: list[Piece], opening: Run | None, closing: Run | None) -> int:
         """Make a stage and give its index."""
+        number = len(self.stages)
+        if len(pieces) == 1 and isinstance(only := pieces[0], Run) and only.count:
+            # what most stages are; the rest of this function would give the same, more slowly
+            self.stages.append(Stage(((only.kind, only.count),), None, (only,), Span(only.start, only.end)))
+            return number
         runs: list[tuple[str, int]] = []
         owner = None
         written: list[Run] = []
@@ -195,7 +200,7 @@ class Listing:
                 else:
                     runs.append((piece.kind, piece.count))
         self.stages.append(Stage(tuple(runs), owner, tuple(written), _place(pieces, opening, closing)))
-        return len(self.stages) - 1
+        return number
 
 
 def _place(pieces: list[Piece], opening: Run | None, closing: Run | None) -> Span:

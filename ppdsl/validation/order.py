@@ -118,7 +118,7 @@ def _not_one(subject: Subject, rule: Rule, kind: str) -> Diagnostic:
         extra.span,
         labels=[Label(kept.span, "another")] if kept is not extra else [],
         help="keep one",
-        proposals=[Proposal("keep one", apply_edits(subject.text, edits))] if edits else [],
+        proposals=[Proposal("keep one", apply_edits(subject.text, edits))],
     )
 
 

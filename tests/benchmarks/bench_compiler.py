@@ -1,7 +1,7 @@
 """How long the compiler takes, as ratios measured in one run: ``python -m tests.benchmarks.bench_compiler``.
 
-The two sides of a ratio are taken by turns, each the best of five, so that both see the same machine, and the median of the ratios counts. Nothing is judged
-here by its time; the targets are printed beside the figures.
+The two sides of a ratio are taken by turns, each the best of five, so that both see the same machine, and the median of the ratios counts.
+Nothing is judged here by its time; the targets are printed beside the figures.
 """
 
 from __future__ import annotations
