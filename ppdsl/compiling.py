@@ -179,7 +179,8 @@ def compile_layout(layout: str | Sequence[Sequence[str]] | Form, **sizes: Unpack
         raise LayoutError([given])
     options = Options.of(**sizes)
     try:
-        return _compile(given, options)
+        # True equals 1, and a plan that is remembered for the one must not be given for the other
+        return _compile(given, options) if not check_sizes(options) else plan_of(check(given, options))
     except TypeError:  # something in it cannot be remembered, a list most often
         return plan_of(check(given, options))
 
