@@ -70,6 +70,7 @@ def test_what_megatron_reads_has_the_same_stages_without_the_norm(case: LayoutCa
         ("ENmL", True),
         ("EtL", True),
         ("EtN|NL", False),
+        ("EtNNL", True),
     ],
 )
 def test_a_norm_is_implied_where_megatron_builds_it(text: str, implied: bool) -> None:  # noqa: FBT001 -- the expectation

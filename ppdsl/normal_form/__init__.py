@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ppdsl.normal_form.listing import Listing, Stage, TooManyError
 from ppdsl.normal_form.tally import Tally, tally
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["NormalForm", "Stage", "Tally", "normalize"]
 
 
-@dataclass(frozen=True, slots=True)
-class NormalForm:
+class NormalForm(NamedTuple):
     """A layout with its repeats resolved, but not expanded.
 
     Attributes:

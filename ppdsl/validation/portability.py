@@ -68,8 +68,6 @@ _STRANGE = {**dict.fromkeys(" \t\r\n", "white space"), **dict.fromkeys("'\"", "a
 
 def norm_is_implied(form: NormalForm) -> bool:
     """Tell whether the layout means the same without its ``N``."""
-    if form.tally.count("N") > 1:
-        return False
     return all(number == form.implied_norm_stage() for number, _, _ in runs_with(form, "N"))
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import chain, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ppdsl.source import Span
 
@@ -22,8 +21,7 @@ _MOST_WORDS = 8
 _MOST_SHOWN = 10**15
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(NamedTuple):
     """A layout under examination.
 
     Attributes:
