@@ -120,8 +120,8 @@ SURROUNDINGS = {"alone": ("", ""), "in deep groups": ("E" + "(t" * 90, ")*2" * 9
 @pytest.mark.parametrize("piece", ADVERSARIES.values(), ids=ADVERSARIES)
 @pytest.mark.parametrize(("head", "tail"), SURROUNDINGS.values(), ids=SURROUNDINGS)
 def test_a_text_of_any_kind_is_answered_in_time_that_grows_with_its_length(piece: str, head: str, tail: str) -> None:
-    # 8 KiB here and 64 KiB below: what took a minute there would take a second here, if it were quadratic.
-    _answer_in_time(fill(piece, LIMITS.text // 8, head, tail), SECONDS / 8)
+    # 8 KiB here and 64 KiB below; up to eight remedies are checked for each, and the run may be watched for coverage.
+    _answer_in_time(fill(piece, LIMITS.text // 8, head, tail), SECONDS / 2)
 
 
 @pytest.mark.slow
