@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from ppdsl.diagnostics import Diagnostic
 
-MOST_TRIED = 65_536
+MOST_TRIED = 16_384
 """How many characters of corrected layouts are checked for one layout; what is left then is not offered."""
 
 MOST_SHOWN = 400

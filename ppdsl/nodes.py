@@ -110,11 +110,14 @@ def fold(
     rest, parts = iter(items), list[Run | Owner | Value]()
     while True:
         for item in rest:
-            if isinstance(item, Group):
+            if not isinstance(item, Group):
+                parts.append(item)
+            elif len(item.items) == 1 and isinstance(only := item.items[0], Run) and item.count:  # `(t)`, for speed
+                parts.append(power(join([only]), item))
+            else:
                 stack.append((group, rest, parts))
                 group, rest, parts = item, iter(item.items if item.count else ()), []
                 break
-            parts.append(item)
         else:
             value = join(parts)
             if group is None:

@@ -55,7 +55,16 @@ def test_a_check_away_from_a_terminal_loads_neither_torch_nor_rich(arguments: li
     assert done.returncode == exit_code, done.stderr
     assert {"click", "ppdsl.cli"} <= loaded
     assert not loaded & (NEVER | {"hypothesis", "rich"})
+    assert "regex.regex" not in loaded  # lark would load it where it is installed, as it is beside transformers
     assert not {name for name in loaded if name.startswith(LATER)}
+
+
+def test_a_command_in_this_process_leaves_the_package_regex_as_it_was() -> None:
+    calls = "from ppdsl.cli import main\nmain(['check', 'EtL'])\n"
+    absent = run("-c", f"import sys\n{calls}print('regex' in sys.modules)")
+    loaded = "import sys, types\nsys.modules['regex'] = mine = types.ModuleType('regex')\n"
+    present = run("-c", f"{loaded}{calls}print(sys.modules['regex'] is mine)")
+    assert (absent.stdout.split()[-1], present.stdout.split()[-1]) == ("False", "True"), absent.stderr + present.stderr
 
 
 def test_what_a_check_does_not_load_is_what_a_simulation_loads() -> None:

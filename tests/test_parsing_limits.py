@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tracemalloc
 from time import process_time
 
@@ -13,8 +14,14 @@ from ppdsl.parsing import parse
 from ppdsl.source import Span
 
 LIMITS = Limits()
-SECONDS = 16.0
-"""Of processor time, for 64 KiB, under coverage on a busy machine; without either they take 0.3 to 2.4. Quadratic work takes minutes."""
+SECONDS = 1.0
+"""Of processor time, for 64 KiB of any kind; they take 0.1 to 0.85 where the paced loop takes ``PACE``."""
+PACE = 0.05
+"""Seconds of the loop by which a slower, or busier, machine is known."""
+TRACED = 5.0
+"""How many times slower than that a run may be that is watched for coverage."""
+TRIES = 3
+"""Of which the fastest counts."""
 
 MIB = 1 << 20
 
@@ -61,8 +68,17 @@ def test_a_trap_gets_its_answer_at_once_and_in_little_memory(text: str, expected
     found = {diagnostic.code for diagnostic in result.diagnostics if diagnostic.severity == "error"}
     assert found >= expected
     assert bool(found) is bool(expected)
-    assert seconds < SECONDS
+    assert seconds < TRACED * allowed(SECONDS)  # memory is traced
     assert peak < 32 * MIB
+
+
+def allowed(seconds: float) -> float:
+    """Scale a bound by how fast this machine is now, and by what watching for coverage costs."""
+    begin = process_time()
+    numbers: dict[int, tuple[int, ...]] = {}
+    for number in range(150_000):
+        numbers[number % 100] = (*numbers.get(number % 7, ()), number)[-3:]
+    return seconds * max(1.0, (process_time() - begin) / PACE) * (1.0 if sys.gettrace() is None else TRACED)
 
 
 def fill(piece: str, size: int, head: str = "", tail: str = "") -> str:
@@ -120,27 +136,31 @@ SURROUNDINGS = {"alone": ("", ""), "in deep groups": ("E" + "(t" * 90, ")*2" * 9
 @pytest.mark.parametrize("piece", ADVERSARIES.values(), ids=ADVERSARIES)
 @pytest.mark.parametrize(("head", "tail"), SURROUNDINGS.values(), ids=SURROUNDINGS)
 def test_a_text_of_any_kind_is_answered_in_time_that_grows_with_its_length(piece: str, head: str, tail: str) -> None:
-    # 8 KiB here and 64 KiB below; up to eight remedies are checked for each, and the run may be watched for coverage.
-    _answer_in_time(fill(piece, LIMITS.text // 8, head, tail), SECONDS / 4)
+    # 8 KiB here and 64 KiB below; of so short a text two remedies are checked too.
+    _answer_in_time(fill(piece, LIMITS.text // 8, head, tail), SECONDS / 2)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("piece", ADVERSARIES.values(), ids=ADVERSARIES)
 @pytest.mark.parametrize(("head", "tail"), SURROUNDINGS.values(), ids=SURROUNDINGS)
-def test_64_kib_of_any_kind_are_answered_in_seconds(piece: str, head: str, tail: str) -> None:
+def test_64_kib_of_any_kind_are_answered_within_a_second(piece: str, head: str, tail: str) -> None:
     _answer_in_time(fill(piece, LIMITS.text, head, tail), SECONDS)
 
 
-@pytest.mark.parametrize("name", ["stages", "groups", "closed", "strange by turns", "owners twice", "removed groups"])
-def test_64_kib_of_the_worst_kinds_are_answered_in_seconds(name: str) -> None:
+@pytest.mark.parametrize("name", ["groups", "repeated groups", "two in turn", "owned stages", "owners twice", "removed groups"])
+def test_64_kib_of_the_worst_kinds_are_answered_within_a_second(name: str) -> None:
     _answer_in_time(fill(ADVERSARIES[name], LIMITS.text), SECONDS)
 
 
 def _answer_in_time(text: str, most: float) -> None:
     check_layout("Elt")  # loads what is loaded once
-    begin = process_time()
-    result = check_layout(text, pp=4, num_layers=61)
-    assert process_time() - begin < most
+    for last in (False,) * (TRIES - 1) + (True,):
+        begin = process_time()
+        result = check_layout(text, pp=4, num_layers=61)
+        seconds, bound = process_time() - begin, allowed(most)
+        if seconds < bound or last:
+            break
+    assert seconds < bound
     assert len(result.diagnostics) <= 200
     assert all(len(diagnostic.message) < 200 for diagnostic in result.diagnostics)
 
@@ -166,4 +186,4 @@ def test_a_mebibyte_is_answered_in_seconds_when_the_limit_is_raised(name: str) -
     limits = Limits(text=MIB)
     begin = process_time()
     check_layout(fill(ADVERSARIES[name], MIB), pp=4, limits=limits)
-    assert process_time() - begin < 8 * SECONDS
+    assert process_time() - begin < allowed(25 * SECONDS)

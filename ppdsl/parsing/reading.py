@@ -24,11 +24,10 @@ def _split(symbols: Token) -> list[Run]:
     """Split layers and bars into runs of equal symbols."""
     start = symbols.start_pos or 0
     runs = []
-    for text in _equal_symbols().findall(symbols):
-        end = start + len(text)
+    for match in _equal_symbols().finditer(symbols):
+        text = match[0]
         kind = text[-1]
-        runs.append(Run(kind, text.count(kind), start, end))  # a bar may have a backslash
-        start = end
+        runs.append(Run(kind, text.count(kind), start + match.start(), start + match.end()))  # a bar may have a backslash
     return runs
 
 
