@@ -20,7 +20,7 @@ ALL := -m "slow or not slow"
 help: ## say what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
 
-demo: $(VENV)/made ## check, format, explain, simulate and compile real layouts
+demo: $(VENV)/made ## check, simulate and compile real layouts, and train under one
 	$(RUN) bash examples/demo.sh
 
 test: lint cover optimised ## all checks and tests that a change has to pass
@@ -55,10 +55,10 @@ $(VENV)/made: pyproject.toml constraints.txt
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --upgrade pip
-	$(PIP) install -c constraints.txt -e .
+	$(PIP) install -c constraints.txt -e ".[runtime]"
 	touch $@
 
 # One call, so that torch and megatron-core, which needs a torch, are resolved together.
 $(VENV)/made-for-tests: $(VENV)/made
-	$(PIP) install -c constraints.txt -e ".[testing]" --group dev
+	$(PIP) install -c constraints.txt -e ".[runtime,testing]" --group dev
 	touch $@

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# What ppdsl does, on real layouts: `make demo` runs this. Each command is printed before it runs.
+# What ppdsl does, on real layouts, and a training run under one: `make demo` runs this. Each command is printed before it runs.
 # 0 is valid and 1 is invalid; any other exit code is a fault of the demo, and ends it.
 set -u
 cd "$(dirname "$0")" || exit
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 
 while IFS= read -r line; do
     case $line in
@@ -49,4 +50,7 @@ ppdsl simulate 'Et*3|t*3|t*3|t*3NL' --pp 4 --microbatches 8 --gantt
 
 # The plan that a trainer builds its model from.
 ppdsl compile 'Et*3||t*3|t*6NL' --pp 2
+
+# The main job: two processes train a GPT-2 of 12 layers under that layout, on the English text that comes with Python.
+torchrun --standalone --local-addr 127.0.0.1 --nproc-per-node 2 -m ppdsl_runtime train 'Et*3||t*3|t*6NL' --model gpt2-tiny,layers=12,hidden=64 --global-batch-size 8 --microbatches 4 --steps 40 --lr 0.003
 COMMANDS

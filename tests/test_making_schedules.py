@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ppdsl import Plan, compile_layout
-from ppdsl.schedules import NAMES, Durations, StuckError, find_obstacle, make_schedule, time_schedule, write_csv
+from ppdsl import Plan, compile_layout, simulate
+from ppdsl.costs import UNIT_COSTS
+from ppdsl.schedules import NAMES, default_name, Durations, StuckError, find_obstacle, make_schedule, time_schedule, write_csv
 from ppdsl.schedules.naming import make_named
 from ppdsl.schedules.orders import interleaved
 from tests.random_schedules import owner_lists, usual_owners
@@ -18,11 +19,10 @@ VEE = compile_layout("Et|t|t|tL", pp=2, placement="v")
 OWNERS = compile_layout("Et@0|t@1|t@1|t@0|tL@0", pp=2)
 
 
-@pytest.mark.parametrize(("plan", "name"), [(ONE_EACH, "1f1b"), (LOOP, "interleaved_1f1b")])
-def test_the_default_is_1f1b_or_interleaved(plan: Plan, name: str) -> None:
-    schedule = make_schedule(plan, None, 4)
-    assert schedule.name == name
-    assert schedule == make_schedule(plan, name, 4)
+@pytest.mark.parametrize(("plan", "name"), [(ONE_EACH, "1f1b"), (LOOP, "interleaved_1f1b"), (VEE, "auto"), (OWNERS, "auto")])
+def test_the_default_is_megatrons_order_where_the_placement_allows_it(plan: Plan, name: str) -> None:
+    assert default_name(plan) == name
+    assert make_schedule(plan, None, 4) == make_schedule(plan, name, 4)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,6 @@ REASONS = [
     (LOOP, "zb_h2", 4, None, "zb_h2 needs one stage on each rank"),
     (LOOP, "zb_v", 4, None, "zb_v needs the placement v with two chunks on each rank"),
     (VEE, "interleaved_1f1b", 4, None, "interleaved_1f1b needs the loop placement"),
-    (VEE, None, 4, None, "interleaved_1f1b needs the loop placement"),
     (
         LOOP,
         "interleaved_1f1b",
@@ -95,6 +94,15 @@ def test_what_is_not_legal_is_refused_with_its_reason(
 ) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         make_schedule(plan, name, microbatches, group=group)
+
+
+@pytest.mark.parametrize("depth", [-1, True, 1.5])
+def test_a_depth_below_0_is_refused(depth: int) -> None:
+    message = f"^depth is '{depth}', not an integer from 0$"
+    with pytest.raises(ValueError, match=message):
+        make_schedule(LOOP, "gpipe", 4, depth=depth)
+    with pytest.raises(ValueError, match=message):
+        simulate(LOOP, make_schedule(LOOP, "gpipe", 4), UNIT_COSTS, depth=depth)
 
 
 def test_the_group_is_that_of_the_interleaved_order() -> None:

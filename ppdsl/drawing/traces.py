@@ -30,7 +30,11 @@ Event = dict[str, object]
 
 
 def chrome_trace(
-    schedule: Schedule, timing: Timing, memory: Mapping[int, Sequence[tuple[float, float]]] | None = None
+    schedule: Schedule,
+    timing: Timing,
+    memory: Mapping[int, Sequence[tuple[float, float]]] | None = None,
+    *,
+    origin: str = "predicted",
 ) -> dict[str, object]:
     """Write a timed schedule as a Chrome trace.
 
@@ -38,11 +42,12 @@ def chrome_trace(
         schedule: The actions of each rank.
         timing: When they happen, in ms.
         memory: For each rank, (time in ms, bytes in use from then on), in the order of time.
+        origin: Where the times come from: ``predicted`` or ``measured``.
 
     Returns:
         The trace, ready for ``json.dumps``.
     """
-    events: list[Event] = [{"ph": "M", "pid": _PROCESS, "name": "process_name", "args": {"name": f"{visible(schedule.name)}, predicted"}}]
+    events: list[Event] = [{"ph": "M", "pid": _PROCESS, "name": "process_name", "args": {"name": f"{visible(schedule.name)}, {origin}"}}]
     for rank in range(schedule.pp):
         thread: Event = {"ph": "M", "pid": _PROCESS, "tid": _FIRST_THREAD + rank}
         events += [

@@ -31,7 +31,8 @@ def check_microbatches(subject: Subject) -> Iterator[Diagnostic]:
     options, pp, vpp = subject.options, subject.dealt_pp, subject.vpp
     if options.microbatches is None or pp is None or vpp is None:
         return
-    schedule = options.schedule or ("interleaved_1f1b" if vpp > 1 else "1f1b")
+    implied = "1f1b" if vpp == 1 else "interleaved_1f1b" if subject.placement == "loop" else "auto"
+    schedule = options.schedule or implied
     if schedule == "interleaved_1f1b":
         yield from _check_interleaved(subject, options.microbatches, options.microbatch_group_size or pp, pp)
     elif schedule == "1f1b" and options.microbatches < pp:

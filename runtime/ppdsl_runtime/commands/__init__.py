@@ -1,0 +1,1 @@
+"""The commands of ``python -m ppdsl_runtime``: one file each."""

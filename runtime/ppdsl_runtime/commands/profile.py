@@ -1,0 +1,72 @@
+"""``profile``: what layers cost here, measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from torch import distributed as dist
+
+from ppdsl.cli.options import help_option
+from ppdsl.cli.output import Outcome
+from ppdsl_runtime.commands.models import DTYPES, choose_model
+from ppdsl_runtime.commands.options import model_options
+from ppdsl_runtime.commands.runs import check_writable, refusing
+from ppdsl_runtime.models import ChunkBuilder
+from ppdsl_runtime.profiling import Workload, measure_link, profile_kinds, write_costs
+from ppdsl_runtime.training.worlds import open_world, read_world
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ppdsl_runtime.commands.options import ModelValues
+    from ppdsl_runtime.profiling import KindCosts
+
+    class ProfileValues(ModelValues, total=False):
+        """The values of the options that only this command has."""
+
+        batch: int
+        samples: int
+        warmup_samples: int
+        output: str | None
+
+
+_TIMEOUT = 600.0
+_STATE_BYTES = 8
+"""What AdamW keeps of a parameter: two moments in fp32."""
+
+
+@click.command("profile")
+@model_options
+@click.option("--batch", type=click.IntRange(1), default=1, metavar="N", help="Sequences of a microbatch. [default: 1]")
+@click.option("--samples", type=click.IntRange(1), default=20, metavar="N", help="Runs of each layer. [default: 20]")
+@click.option("--warmup-samples", type=click.IntRange(0), default=1, metavar="N", help="First runs that are dropped. [default: 1]")
+@click.option("-o", "--output", metavar="FILE", help="Write the costs to a file instead of standard output.")
+@help_option
+def command(**values: Unpack[ProfileValues]) -> Outcome:
+    """Measure a layer of each kind: forward, both halves of the backward, memory; and, on two ranks or more, a message between two.
+
+    Writes a costs file for ppdsl suggest and ppdsl simulate. Started by torchrun, all ranks measure at the same time.
+    """
+    with refusing():
+        world = read_world(values["device"])
+        shape, weights = choose_model(values)
+        check_writable(values["output"])
+        work = Workload(values["batch"], values["seq"], values["samples"], values["warmup_samples"])
+        dtype = DTYPES[values["dtype"]]
+    builder = ChunkBuilder(shape, weights, seed=values["seed"], dtype=dtype, device=world.device)
+    with open_world(world, _TIMEOUT), refusing():
+        dist.barrier()
+        found = profile_kinds(builder, work)
+        ranks: list[dict[str, KindCosts]] = [{} for _ in range(world.size)]
+        dist.all_gather_object(ranks, found)
+        p2p = measure_link(work.batch * work.seq * shape.hidden * dtype.itemsize, world.device)
+    if not world.main:
+        return Outcome()
+    text = json.dumps(write_costs(ranks, p2p, 2 * dtype.itemsize + _STATE_BYTES), indent=2) + "\n"
+    if values["output"] is None:
+        return Outcome(text)
+    Path(values["output"]).write_text(text, encoding="utf-8")
+    return Outcome()

@@ -1,0 +1,1 @@
+"""What keeps a rank's failure from leaving the others hanging."""

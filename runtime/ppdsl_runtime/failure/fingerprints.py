@@ -1,0 +1,84 @@
+"""What all ranks must have been given alike, compared before the first transfer."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from ppdsl._version import __version__
+from ppdsl.lowering import program_to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import torch
+
+    from ppdsl.lowering import Program
+    from ppdsl.planning.plan import Plan
+    from ppdsl_runtime.transport.interface import Transport
+
+
+class DifferenceError(RuntimeError):
+    """Ranks were given different things; the text names what differs, every value, and the ranks that have it."""
+
+
+def list_facts(program: Program, plan: Plan, dtype: torch.dtype | None = None, **more: object) -> dict[str, str]:
+    """List what all ranks must have alike.
+
+    Args:
+        program: The lowered program.
+        plan: The plan.
+        dtype: The parameters' element type, None where they have several.
+        more: What else is to be compared, by name.
+
+    Returns:
+        Each fact as text, by its name. The versions are those of ppdsl and torch.
+    """
+    import torch  # noqa: PLC0415 -- the comparison itself needs none
+
+    return {
+        "version of ppdsl": __version__,
+        "version of torch": torch.__version__,
+        "plan": f"{plan.layout} ({plan.fingerprint})",
+        "schedule": program.schedule,
+        "microbatches": str(program.microbatches),
+        "depth": str(program.depth),
+        "dtype": str(dtype),
+        "program": "sha256:" + sha256(json.dumps(program_to_json(program), sort_keys=True).encode()).hexdigest(),
+    } | {name: str(value) for name, value in more.items()}
+
+
+def compare_facts(transport: Transport, facts: Mapping[str, str]) -> None:
+    """Compare the facts of all ranks; all ranks call it, before the first transfer.
+
+    Raises:
+        DifferenceError: A fact differs between two ranks. Every rank gets the same error.
+    """
+    refuse_differences(transport.gather(dict(facts)))
+
+
+def refuse_differences(ranks: Sequence[Mapping[str, str]]) -> None:
+    """Refuse facts, given by rank, that differ.
+
+    Raises:
+        DifferenceError: A fact differs between two ranks.
+    """
+    names = dict.fromkeys(name for facts in ranks for name in facts)
+    differences = [text for name in names if (text := _compare([facts.get(name, "missing") for facts in ranks], name))]
+    if differences:
+        raise DifferenceError("the ranks were given different things: " + "; ".join(differences))
+
+
+def _compare(values: Sequence[str], name: str) -> str:
+    """Say who has which value; nothing where all have the same."""
+    holders: dict[str, list[int]] = {}
+    for rank, value in enumerate(values):
+        holders.setdefault(value, []).append(rank)
+    if len(holders) == 1:
+        return ""
+    return f"{name} is " + " and ".join(f"{value} on {_write_ranks(ranks)}" for value, ranks in holders.items())
+
+
+def _write_ranks(ranks: Sequence[int]) -> str:
+    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"

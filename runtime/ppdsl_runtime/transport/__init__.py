@@ -1,0 +1,1 @@
+"""Transports: how tensors get from one rank to another."""
