@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -51,6 +52,20 @@ TIED = Model("--model gpt2-tiny,layers=6,tied=true --global-batch-size 6 --seq 1
 LLAMA = Model("--model llama-tiny,layers=6,mtp_layers=2 --global-batch-size 6 --seq 16 --steps 3", 0)
 DROPOUT = Model("--model gpt2-tiny,layers=4 --global-batch-size 8 --seq 16 --steps 3 --dropout 0.2", 53)
 DOUBLE = Model("--model llama-tiny,layers=4,tied=true --global-batch-size 4 --seq 16 --steps 3 --dtype fp64", 0, 1e-12, 1e-12)
+
+FULL = Model("--model gpt2-124m,tied=false --global-batch-size 2 --seq 64 --steps 1 --optimizer sgd", 149, 2e-6)
+"""The shape of GPT-2 124M."""
+FULL_TIED = Model("--model gpt2-124m --global-batch-size 2 --seq 64 --steps 1 --optimizer sgd", 148, 2e-6)
+FullCase = tuple[int, str, Model, str]
+FULL_CASES: list[FullCase] = [
+    (2, "4 and 8 layers", FULL, "--partition 4,8 --microbatches 2"),
+    (2, "two chunks a rank", FULL, "Et*3|t*3|t*3|t*3NL --microbatches 2"),
+    (2, "an empty chunk", FULL, "Et*3||t*3|t*6NL --microbatches 2"),
+    (2, "owners 0,1,1,0", FULL, "--chunks 0:3,1:3,1:3,0:3 --microbatches 2"),
+    (2, "tied", FULL_TIED, "--partition 4,8 --microbatches 2"),
+    (4, "four ranks", FULL, "--partition 2,3,4,3 --microbatches 2"),
+    (4, "four ranks, tied", FULL_TIED, "--partition 2,3,4,3 --microbatches 2"),
+]
 
 CASES: dict[int, dict[str, tuple[Model, str]]] = {
     2: {
@@ -132,3 +147,22 @@ def test_every_layout_trains_like_one_process(ranks: int, references: dict[Model
     launch(tmp_path, ranks, [(name, *case) for name, case in CASES[ranks].items()])
     for name, (model, _) in CASES[ranks].items():
         agree(model, references[model], tmp_path / name)
+
+
+@pytest.fixture(scope="module")
+def full_references(tmp_path_factory: pytest.TempPathFactory) -> dict[Model, Path]:
+    """Give the folders of GPT-2 124M, trained in this process."""
+    folders = {}
+    for number, model in enumerate((FULL, FULL_TIED)):
+        folders[model] = tmp_path_factory.mktemp(f"full-reference-{number}")
+        run_reference(model, folders[model])
+    return folders
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", FULL_CASES, ids=[case[1] for case in FULL_CASES])
+def test_gpt2_124m_trains_like_one_process(case: FullCase, full_references: dict[Model, Path], tmp_path: Path) -> None:
+    ranks, name, model, layout = case
+    launch(tmp_path, ranks, [(name, model, layout)])
+    print(agree(model, full_references[model], tmp_path / name).to_text(model.gradient, 0.0))  # noqa: T201 -- the figures, for who asks
+    rmtree(tmp_path / name)  # half a gigabyte
