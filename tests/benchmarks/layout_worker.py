@@ -1,0 +1,125 @@
+"""Profiles a model on two ranks, asks for the best layout, and times it beside all other splits, in one run and in turns.
+
+Takes the model, the sequence length, the number of microbatches and of rounds; rank 0 writes a line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from time import perf_counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import distributed as dist
+
+from ppdsl import compile_layout, make_schedule, simulate
+from ppdsl.costs import Costs, read_costs
+from ppdsl.suggesting import Problem, suggest
+from ppdsl_runtime.models import ChunkBuilder, LanguageModelLoss, ModelShape, read_shape
+from ppdsl_runtime.pipeline import Pipeline, build
+from ppdsl_runtime.profiling import Workload, measure_link, profile_kinds, write_costs
+from ppdsl_runtime.training.worlds import World, open_world, read_world
+
+if TYPE_CHECKING:
+    from ppdsl_runtime.profiling import KindCosts
+
+SCHEDULE = "1f1b"
+WARMUP = 1
+BYTES_PER_PARAM = 16
+
+
+class Run(NamedTuple):
+    """What is timed.
+
+    Attributes:
+        shape: The model's sizes.
+        seq: Tokens of a sequence; a microbatch is one.
+        microbatches: Of a step.
+        rounds: How often every layout is timed.
+    """
+
+    shape: ModelShape
+    seq: int
+    microbatches: int
+    rounds: int
+
+
+def name_splits(layers: int) -> list[str]:
+    """Give every split on two ranks that leaves no rank empty."""
+    return [f"E{'t' * first}|{'t' * (layers - first)}NL" for first in range(layers + 1)]
+
+
+def sample_costs(run: Run, builder: ChunkBuilder, world: World) -> list[dict[str, KindCosts]]:
+    """Measure the kinds of layer on both ranks at the same time."""
+    dist.barrier()
+    found = profile_kinds(builder, Workload(batch=1, seq=run.seq, samples=8))
+    ranks: list[dict[str, KindCosts]] = [{} for _ in range(world.size)]
+    dist.all_gather_object(ranks, found)
+    return ranks
+
+
+def time_step(pipeline: Pipeline, tokens: torch.Tensor) -> float:
+    """Give the seconds of one step, the slower rank's."""
+    pipeline.zero_grad()
+    dist.barrier()
+    begin = perf_counter()
+    pipeline.step(tokens, target=tokens)
+    seconds = torch.tensor(perf_counter() - begin, dtype=torch.float64)
+    dist.all_reduce(seconds, dist.ReduceOp.MAX)
+    return seconds.item()
+
+
+def time_layouts(run: Run, builder: ChunkBuilder, world: World) -> tuple[dict[str, list[float]], Costs]:
+    """Time every split in turns, and sample the costs before each round; of them the medians count."""
+    pipelines = {}
+    for layout in name_splits(run.shape.layers):
+        plan = compile_layout(layout, pp=2)
+        chunks = build(plan, builder, rank=world.rank)
+        pipelines[plan.layout] = Pipeline(plan, chunks, loss_fn=LanguageModelLoss(), schedule=SCHEDULE, microbatches=run.microbatches)
+    tokens = torch.randint(run.shape.vocab, (run.microbatches, run.seq), generator=torch.Generator().manual_seed(0))
+    times: dict[str, list[float]] = {layout: [] for layout in pipelines}
+    samples: list[dict[str, KindCosts]] = []
+    for number in range(WARMUP + run.rounds):
+        samples += sample_costs(run, builder, world) if number >= WARMUP else []
+        for layout, pipeline in pipelines.items():
+            seconds = time_step(pipeline, tokens)
+            if number >= WARMUP:
+                times[layout].append(seconds)
+    for pipeline in pipelines.values():
+        pipeline.close()
+    p2p = measure_link(run.seq * run.shape.hidden * 4, world.device)
+    return times, read_costs(json.dumps(write_costs(samples, p2p, BYTES_PER_PARAM)))
+
+
+def predict(layout: str, run: Run, costs: Costs) -> tuple[float, int]:
+    """Give the simulated step time in ms, and the memory of the fuller rank in bytes."""
+    plan = compile_layout(layout, pp=2)
+    report = simulate(plan, make_schedule(plan, SCHEDULE, run.microbatches), costs)
+    return report.makespan, max(rank.peak_memory for rank in report.ranks)
+
+
+def main() -> None:
+    """Do it all."""
+    model, seq, microbatches, rounds = sys.argv[1:]
+    run = Run(read_shape(model), int(seq), int(microbatches), int(rounds))
+    world = read_world("cpu")
+    with open_world(world, 300.0):
+        times, costs = time_layouts(run, ChunkBuilder(run.shape), world)
+    if not world.main:
+        return
+    answer = suggest(Problem(costs, run.shape.layers, 2, run.microbatches, schedule=SCHEDULE, final_norm=True))
+    half = run.shape.layers // 2
+    document = {
+        "suggested": answer.plan.layout,
+        "even": compile_layout(f"E{'t' * half}|{'t' * (run.shape.layers - half)}NL", pp=2).layout,
+        "rounds": times,
+        "predicted_ms": {layout: predict(layout, run, costs)[0] for layout in times},
+        "memory_bytes": {layout: predict(layout, run, costs)[1] for layout in times},
+        "layers_in_the_head": costs.kinds["L"].forward / costs.kinds["t"].forward,
+    }
+    sys.stdout.write(json.dumps(document) + "\n")
+
+
+if __name__ == "__main__":
+    main()
