@@ -48,6 +48,9 @@ ppdsl diff 'Et*3||t*3|t*6NL' 'Et*3|t*3|t*3|t*3NL' --pp 2
 # What a step takes: scheduled, proved free of deadlock, and simulated.
 ppdsl simulate 'Et*3|t*3|t*3|t*3NL' --pp 4 --microbatches 8 --gantt
 
+# The best layout of 30 layers with a heavy head on 4 ranks, and how far from optimal it can be.
+ppdsl suggest --num-layers 30 --pp 4 --microbatches 16 --costs costs.json
+
 # The plan that a trainer builds its model from.
 ppdsl compile 'Et*3||t*3|t*6NL' --pp 2
 

@@ -11,15 +11,21 @@ from ppdsl._version import __version__
 
 if TYPE_CHECKING:
     from ppdsl.compiling import CheckResult, check_layout, compile_layout
+    from ppdsl.costs import read_costs
     from ppdsl.diagnostics import Diagnostic, LayoutError
-    from ppdsl.forms import FirstLast, LayerLists, OwnedChunks, Partition, RankMajor, Uniform
+    from ppdsl.forms import CostList, FirstLast, LayerLists, OwnedChunks, Partition, RankMajor, Uniform
+    from ppdsl.lowering import lower
     from ppdsl.options import Limits, Options
     from ppdsl.planning import Chunk, LayerMove, Plan
+    from ppdsl.proving import verify
+    from ppdsl.schedules import make_schedule
+    from ppdsl.simulation import simulate
     from ppdsl.source import Source, Span
 
 __all__ = [
     "CheckResult",
     "Chunk",
+    "CostList",
     "Diagnostic",
     "FirstLast",
     "LayerLists",
@@ -37,15 +43,25 @@ __all__ = [
     "__version__",
     "check_layout",
     "compile_layout",
+    "lower",
+    "make_schedule",
+    "read_costs",
+    "simulate",
+    "verify",
 ]
 
 _HOMES = {
     **dict.fromkeys(("CheckResult", "check_layout", "compile_layout"), "compiling"),
     **dict.fromkeys(("Diagnostic", "LayoutError"), "diagnostics"),
-    **dict.fromkeys(("FirstLast", "LayerLists", "OwnedChunks", "Partition", "RankMajor", "Uniform"), "forms"),
+    **dict.fromkeys(("CostList", "FirstLast", "LayerLists", "OwnedChunks", "Partition", "RankMajor", "Uniform"), "forms"),
     **dict.fromkeys(("Limits", "Options"), "options"),
     **dict.fromkeys(("Chunk", "LayerMove", "Plan"), "planning"),
     **dict.fromkeys(("Source", "Span"), "source"),
+    "lower": "lowering",
+    "make_schedule": "schedules",
+    "read_costs": "costs",
+    "simulate": "simulation",
+    "verify": "proving",
 }
 
 

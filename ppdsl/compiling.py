@@ -108,7 +108,8 @@ def check(layout: Source | Form, options: Options, *, confirm: bool = True) -> C
     if lowered.text is None:
         return CheckResult(None, options, lowered.diagnostics)
     result = _check_text(Source(lowered.text), lowered.options)
-    return replace(result, source=None, diagnostics=(*lowered.diagnostics, *map(_without_place, result.diagnostics)))
+    kept = (each for each in result.diagnostics if each.code not in lowered.judged)
+    return replace(result, source=None, diagnostics=(*lowered.diagnostics, *map(_without_place, kept)))
 
 
 def _check_text(source: Source, options: Options) -> CheckResult:

@@ -42,7 +42,7 @@ class Options:
         mtp_num_layers: Multi-token-prediction layers of the model.
         microbatches: Microbatches of one step, on one data-parallel rank.
         microbatch_group_size: Microbatches that a chunk works through before the next takes its turn; pp by default.
-        schedule: Name of the schedule; by default interleaved_1f1b where vpp > 1, else 1f1b.
+        schedule: Name of the schedule; by default 1f1b, interleaved_1f1b where vpp > 1, auto where the placement allows neither.
         placement: ``loop`` or ``v``; None is the default (loop), or the layout's own owners.
         target: The framework that is to read the layout.
         features: Flags of the target that are on, as (name with dashes, value or None).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
@@ -11,11 +12,8 @@ from ppdsl.schedules.timing import Durations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from random import Random
 
     from hypothesis.strategies import DrawFn
-
-    from ppdsl.schedules.actions import Kind
 
 
 @st.composite
@@ -54,31 +52,48 @@ def _combine(
 
 @st.composite
 def schedules(draw: DrawFn) -> Schedule:
-    """Draw a schedule that can be carried out: at each step any action whose input is there."""
+    """Draw a schedule that can be carried out; every rank owns a stage."""
     owners = draw(owner_lists())
-    microbatches = draw(st.integers(1, 5))
-    random = draw(st.randoms(use_true_random=False))
-    split = {(stage, batch): random.random() < 0.5 for stage in range(len(owners)) for batch in range(microbatches)}
-    return Schedule("random", owners, microbatches, _choose(owners, microbatches, split, random))
+    return order_randomly(_draw_random(draw), owners, max(owners) + 1, draw(st.integers(1, 5)))
 
 
-def _choose(owners: Sequence[int], microbatches: int, split: dict[tuple[int, int], bool], random: Random) -> tuple[tuple[Action, ...], ...]:
-    ranks: list[list[Action]] = [[] for _ in range(max(owners) + 1)]
+@st.composite
+def random_schedules(draw: DrawFn, ranks: int = 4, stages: int = 7, microbatches: int = 6) -> Schedule:
+    """Draw a schedule that can be carried out, up to these numbers; there may be ranks without a stage."""
+    pp = draw(st.integers(1, ranks))
+    owners = draw(st.lists(st.integers(0, pp - 1), min_size=1, max_size=stages))
+    return order_randomly(_draw_random(draw), owners, pp, draw(st.integers(1, microbatches)))
+
+
+def _draw_random(draw: DrawFn) -> Random:
+    return Random(draw(st.integers(0, 2**32)))  # noqa: S311 -- which schedule, no secret
+
+
+def order_randomly(random: Random, owners: Sequence[int], pp: int, microbatches: int) -> Schedule:
+    """Make some order that can be carried out: at each step any action whose input is there, whole and split backwards mixed."""
+    ranks: list[list[Action]] = [[] for _ in range(pp)]
+    eagerness = random.choice((0.5, 1, 4))
     ready = [Action(0, "F", batch) for batch in range(microbatches)]
     while ready:
-        action = ready.pop(random.randrange(len(ready)))
-        stage, kind, batch = action
-        ranks[owners[stage]].append(action)
-        if kind == "F" and stage < len(owners) - 1:
-            ready.append(Action(stage + 1, "F", batch))
-        elif kind != "W":
-            source = stage if kind == "F" else stage - 1
-            if source >= 0:
-                back: Kind = "I" if split[source, batch] else "B"
-                ready.append(Action(source, back, batch))
-        if kind == "I":
-            ready.append(Action(stage, "W", batch))
-    return tuple(map(tuple, ranks))
+        weights = [1 if action.kind == "F" else eagerness for action in ready]
+        action = ready.pop(random.choices(range(len(ready)), weights)[0])
+        ranks[owners[action.stage]].append(action)
+        ready += _enabled(action, len(owners), random)
+    return Schedule("random", tuple(owners), microbatches, tuple(map(tuple, ranks)))
+
+
+def _enabled(action: Action, stages: int, random: Random) -> list[Action]:
+    """Give what can be done once an action is, each thing once."""
+    stage, kind, batch = action
+    if kind == "F" and stage + 1 < stages:
+        return [Action(stage + 1, "F", batch)]
+    if kind == "W":
+        return []
+    enabled = [Action(stage, "W", batch)] if kind == "I" else []
+    upstream = stage if kind == "F" else stage - 1
+    if upstream >= 0:
+        enabled.append(Action(upstream, random.choice(("B", "I")), batch))
+    return enabled
 
 
 def swap_two(schedule: Schedule, random: Random) -> Schedule:

@@ -1,18 +1,16 @@
-"""Schedules to test with: the named orders, random ones that can be carried out, and the naive ways to add communication to them."""
+"""Schedules to test with: the named orders, and the naive ways to add communication to a schedule."""
 
 from __future__ import annotations
 
-from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from hypothesis import strategies as st
-
-from ppdsl.schedules.actions import Action, Schedule
 from ppdsl.schedules.orders import gpipe, interleaved, one_forward_one_backward
 from ppdsl.schedules.zero_bubble import zb_h1, zb_h2, zb_v
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from ppdsl.schedules.actions import Schedule
 
 
 def loop(pp: int, vpp: int = 1) -> tuple[int, ...]:
@@ -41,45 +39,6 @@ def named_schedules(sizes: tuple[int, ...], counts: tuple[int, ...]) -> Iterator
             yield zb_v(vee(pp), pp, microbatches)
             for vpp in (2, 3):
                 yield from (interleaved(loop(pp, vpp), pp, microbatches, group) for group in groups(pp, microbatches))
-
-
-def make_random_schedule(random: Random, *, pp: int, stages: int, microbatches: int) -> Schedule:
-    """Some order that can be carried out: any owners, any order that the inputs allow, whole and split backwards mixed."""
-    owners = [random.randrange(pp) for _ in range(stages)]
-    ranks: list[list[Action]] = [[] for _ in range(pp)]
-    eagerness = random.choice((0.5, 1, 4))
-    ready = [Action(0, "F", batch) for batch in range(microbatches)] if stages else []
-    while ready:
-        weights = [1 if action.kind == "F" else eagerness for action in ready]
-        action = ready.pop(random.choices(range(len(ready)), weights)[0])
-        ranks[owners[action.stage]].append(action)
-        ready += _enabled(action, stages, random)
-    return Schedule("random", tuple(owners), microbatches, tuple(map(tuple, ranks)))
-
-
-def _enabled(action: Action, stages: int, random: Random) -> list[Action]:
-    """What can be done once an action is, each thing once."""
-    stage, kind, batch = action
-    if kind == "F" and stage + 1 < stages:
-        return [Action(stage + 1, "F", batch)]
-    if kind == "W":
-        return []
-    enabled = [Action(stage, "W", batch)] if kind == "I" else []
-    upstream = stage if kind == "F" else stage - 1
-    if upstream >= 0:
-        enabled.append(Action(upstream, random.choice(("B", "I")), batch))
-    return enabled
-
-
-@st.composite
-def random_schedules(draw: st.DrawFn, ranks: int = 4, stages: int = 7, microbatches: int = 6) -> Schedule:
-    """Any schedule that can be carried out, up to these numbers."""
-    shape: dict[str, Any] = {
-        "pp": draw(st.integers(1, ranks)),
-        "stages": draw(st.integers(1, stages)),
-        "microbatches": draw(st.integers(1, microbatches)),
-    }
-    return make_random_schedule(Random(draw(st.integers(0, 2**32))), **shape)  # noqa: S311 -- which schedule, no secret
 
 
 def write_naively(schedule: Schedule, ahead: int = 0) -> str:

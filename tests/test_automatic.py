@@ -116,6 +116,17 @@ def test_keeps_to_the_memory_limit(limit: int, *, split: bool) -> None:
     assert simulate(plan, without, costs).makespan <= simulate(plan, schedule, costs).makespan
 
 
+@pytest.mark.parametrize(("depth", "in_flight"), [(1, (2, 1)), (5, (1, 1))])
+def test_the_buffers_of_the_depth_count_to_the_memory(depth: int, in_flight: tuple[int, int]) -> None:
+    plan = compile_layout("Et|tL", pp=2)
+    costs = replace(COSTLY, memory_limit_bytes=950, message_bytes=100)
+    schedule = make_schedule(plan, "auto", 4, costs=costs, depth=depth)
+    assert count_in_flight(schedule) == in_flight
+    assert max(measure_memory(plan, schedule, costs, depth=depth)) <= 950
+    with pytest.raises(ValueError, match=r"^no schedule fits the memory limit: the leanest that was found takes 150 bytes more$"):
+        make_schedule(plan, "auto", 4, costs=costs, depth=7)
+
+
 def test_less_memory_takes_more_time() -> None:
     plan = compile_layout("Et|t|t|t|t|t|t|tL", pp=4)
     times = []

@@ -110,6 +110,29 @@ def test_a_file_is_written_whole(tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == [path]
 
 
+def test_a_dash_is_standard_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("Et|tL", "--pp", "2", "-o", "-") == run("Et|tL", "--pp", "2")
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_what_is_read_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "costs.json"
+    path.write_text('{"kinds": {"t": {"forward": 1}}}')
+    assert run("Et|tL", "--pp", "2", "--costs", str(path), "-o", str(path)) == (
+        "",
+        "error: --costs and --output name the same file (see ppdsl compile --help)\n",
+        2,
+    )
+    assert json.loads(path.read_text())
+
+
+def test_the_json_is_whole_where_the_file_cannot_be_written(tmp_path: Path) -> None:
+    output, errors, code = run("Et|tL", "--pp", "2", "-o", str(tmp_path), "--output-format", "json")
+    assert json.loads(output)["usage_error"] == f"cannot write '{tmp_path}': is a directory"
+    assert (errors, code) == ("", 2)
+
+
 def test_an_invalid_layout_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_text("before")

@@ -38,6 +38,12 @@ def test_spellings_do_not_differ() -> None:
     assert run("Ett|tL", "E(t)*2|tNL", "--pp", "2") == ("no difference in meaning\n", "", 0)
 
 
+def test_a_warning_may_count_like_an_error() -> None:
+    warning = "warning[PP602]: rank 0 carries 2 decoder layers, 1.33 times the mean of 1.50\n  --> <B>:1:1\n   |\n 1 | Ett|tL\n   | ^^^\n"
+    assert run("Et|tL", "Ett|tL", "--pp", "2", "--warn-error") == ("", warning, 1)
+    assert run("Et|tL", "Et|tNL", "--pp", "2", "--warn-error") == ("no difference in meaning\n", "", 0)
+
+
 def test_other_sizes_are_named() -> None:
     assert run("Et@0|tmL@1", "Et@0|t@1|tL@0") == (
         (

@@ -163,7 +163,9 @@ LAUNCHES = [
     ("pipeline-layer-partition: [2]\n", [], 0),
     ("pipeline-layer-partition: [2, x]\n", ["PP208"], 1),
     ("pipeline-chunk-layout: 0:2,0:2\n", [], 0),
-    ("pipeline-layer-costs: '1,1,1'\n", ["PP205"], 2),
+    ("pipeline-layer-costs: '1,1,1'\n", [], 0),
+    ("pipeline-layer-costs: [1, 1.5, 'L:2']\n", [], 0),
+    ("pipeline-layer-costs: [1, 0]\n", ["PP208"], 1),
 ]
 
 

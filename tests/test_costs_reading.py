@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
@@ -201,6 +202,20 @@ VALUES = st.one_of(
     st.floats(-2, 10),
     st.sampled_from([float("nan"), float("inf"), "1", "1.0", "1.5", "2.0", [], {}]),
 )
+
+
+def test_an_integer_of_thousands_of_digits_is_too_large_a_number() -> None:
+    for digits, shown in (("9" * 5000, "Infinity"), ("1" + "0" * 50, "1e+50")):
+        with pytest.raises(ValueError, match=rf"^kinds\.t\.forward is {re.escape(shown)}, more than 1e18$"):
+            read_costs(f'{{"kinds": {{"t": {{"forward": {digits}}}}}}}')
+
+
+def test_a_repeated_key_among_many_is_found_in_time() -> None:
+    layers = ", ".join(f'"{number}": {{}}' for number in [*range(100_000), 99_999])
+    begin = time.perf_counter()
+    with pytest.raises(ValueError, match=r"^'99999' stands twice in one object$"):
+        read_costs(f'{{"kinds": {{"t": {{"forward": 1}}}}, "layers": {{{layers}}}}}')
+    assert time.perf_counter() - begin < 10  # comparing each with all before it takes minutes
 
 
 def test_what_is_next_to_nothing_is_nothing() -> None:

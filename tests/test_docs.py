@@ -13,6 +13,7 @@ import shlex
 import subprocess
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import zip_longest
 from pathlib import Path
 from shutil import which
@@ -222,20 +223,28 @@ def test_a_script_prints_what_stands_at_its_end(name: str, tmp_path: Path) -> No
     assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
 
 
-def stand_in(folder: Path, script: str) -> str:
-    """Put a command called ``ppdsl`` into a folder, and give the folder."""
-    (folder / "ppdsl").write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
-    (folder / "ppdsl").chmod(0o755)
+def stand_in(folder: Path, script: str, name: str = "ppdsl") -> str:
+    """Put a command into a folder, and give the folder."""
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    (folder / name).chmod(0o755)
     return str(folder)
 
 
-def test_the_demo_shows_all_it_says(tmp_path: Path) -> None:
+@pytest.mark.torchrun
+@pytest.mark.xdist_group("torchrun")
+@pytest.mark.skipif(find_spec("transformers") is None, reason="the runtime is not installed")
+def test_the_demo_shows_all_it_says_and_trains(tmp_path: Path) -> None:
+    stand_in(tmp_path, f'exec "{sys.executable}" -m torch.distributed.run "$@"', "torchrun")
     done = run_bash(f"bash {DEMO}", tmp_path, stand_in(tmp_path, f'exec "{sys.executable}" -m ppdsl "$@"'))
-    commands = re.findall(r"^ppdsl .*$", DEMO.read_text(encoding="utf-8"), re.MULTILINE)
+    commands = re.findall(r"^(?:ppdsl|torchrun) .*$", DEMO.read_text(encoding="utf-8"), re.MULTILINE)
     assert commands
     assert re.findall(r"^\$ (.*)$", done.stdout, re.MULTILINE) == commands
     assert done.returncode == 0
     assert {"valid", "invalid: 1 error", "(exit code 1)"} <= set(done.stdout.splitlines())
+    loss = re.search(r"^loss (\d+\.\d+) at step 1, (\d+\.\d+) at step 40$", done.stdout, re.MULTILINE)
+    assert loss is not None
+    assert float(loss[2]) < float(loss[1]) - 1
+    assert done.stdout.index("predicted from the stages' times") < done.stdout.index("measured: ")
 
 
 def test_the_demo_fails_where_ppdsl_does(tmp_path: Path) -> None:

@@ -40,6 +40,18 @@ def test_importing_the_package_loads_no_dependency() -> None:
     assert not loaded & (NEVER | {"click", "hypothesis", "lark", "rich", "tomli", "tomllib", "yaml"})
 
 
+def test_a_schedule_is_made_proved_and_simulated_with_names_of_the_package_which_are_loaded_when_used() -> None:
+    steps = (
+        "import sys, ppdsl\n"
+        "before = [name for name in sys.modules if name.startswith(('ppdsl.schedules', 'ppdsl.proving'))]\n"
+        "plan = ppdsl.compile_layout('Et|tL', pp=2)\n"
+        "schedule = ppdsl.make_schedule(plan, '1f1b', 4)\n"
+        "costs = ppdsl.read_costs({'kinds': {'t': {'forward': 1}}})\n"
+        "print(before, ppdsl.verify(ppdsl.lower(schedule)), ppdsl.simulate(plan, schedule, costs).makespan)"
+    )
+    assert run("-c", steps).stdout == "[] proved 15.0\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "exit_code"),
     [

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ppdsl.lowering import Instruction, Program, lower, peak_in_flight, read_instruction
+from ppdsl.lowering import Instruction, Program, lower, read_instruction
 from ppdsl.schedules.actions import Schedule, read_schedule_csv
+from ppdsl.schedules.memory import count_in_flight
 from ppdsl.schedules.orders import gpipe, interleaved, one_forward_one_backward
 from ppdsl.schedules.timing import StuckError
 from ppdsl.schedules.zero_bubble import zb_v
@@ -124,6 +125,12 @@ def test_what_a_stuck_rank_waits_for_is_named(text: str, message: str) -> None:
     assert str(raised.value) == message
 
 
+@pytest.mark.parametrize("depth", [-1, True, 1.5])
+def test_receives_are_not_posted_behind_their_use(depth: int) -> None:
+    with pytest.raises(ValueError, match=f"^depth is '{depth}', not an integer from 0$"):
+        lower(gpipe((0, 1), 2, 2), depth)
+
+
 def test_lowering_leaves_the_garbage_collector_as_it_was() -> None:
     schedule = gpipe((0,), 1, 1)
     assert gc.isenabled()
@@ -146,4 +153,4 @@ def test_a_schedule_of_nothing_has_a_program_of_nothing() -> None:
 
 
 def test_peaks_count_forwards_without_a_backward_of_any_kind() -> None:
-    assert peak_in_flight(read_schedule_csv("0F0,0F1,0I0,0F2,0W0,0B1,0B2\n")) == (2,)
+    assert count_in_flight(read_schedule_csv("0F0,0F1,0I0,0F2,0W0,0B1,0B2\n")) == (2,)

@@ -69,7 +69,7 @@ DAMAGES: list[tuple[list[str | int], object, str]] = [
     (["schedule", "program", 1], "0F0", "schedule.program[1] is '0F0', not a list"),
     (["schedule", "program", 0, 0], 7, "schedule.program[0][0] is 7, not a string"),
     (["schedule", "program", 0, 0], "0F0junk", "schedule.program[0][0]: invalid instruction '0F0junk'"),
-    (["schedule", "program", 0, 0], "0F" + "0" * 5000, f"schedule.program[0][0]: invalid instruction '0F{'0' * 39}'"),
+    (["schedule", "program", 0, 0], "0F" + "0" * 5000, f"schedule.program[0][0]: invalid instruction '0F{'0' * 38}...'"),
     (["schedule", "program", 0, 0], "0F0#1", "schedule.program[0][0] is '0F0#1', which has a buffer"),
     (["schedule", "program", 0, 4], "2RECV_F0", "schedule.program[0][4] is '2RECV_F0', which has no buffer among 2"),
     (["schedule", "program", 0, 0], "0F1", "schedule.actions[0] are not those of schedule.program[0]"),

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ppdsl.lowering import Instruction, Program, lower, peak_in_flight, read_program_csv, write_program_csv
+from ppdsl.lowering import Instruction, Program, lower, read_program_csv, write_program_csv
 from ppdsl.lowering.program import COMPUTE, RECEIVES, SENDS
 from ppdsl.proving import verify
+from ppdsl.schedules.memory import count_in_flight
 from tests.program_oracle import find_break
-from tests.schedule_cases import named_schedules, random_schedules
+from tests.random_schedules import random_schedules
+from tests.schedule_cases import named_schedules
 
 if TYPE_CHECKING:
     from ppdsl.schedules.actions import Schedule
@@ -53,7 +55,7 @@ def test_a_program_has_the_actions_of_its_schedule_in_their_order(schedule: Sche
     program = lower(schedule, depth)
     actions = [tuple(row[:3] for row in instructions if row.kind in COMPUTE) for instructions in program.ranks]
     assert actions == [tuple(map(tuple, rank)) for rank in schedule.ranks]
-    assert program.in_flight == peak_in_flight(schedule)
+    assert program.in_flight == count_in_flight(schedule)
 
 
 def most_held(schedule: Schedule, rank: int) -> int:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ppdsl import Plan, compile_layout, simulate
 from ppdsl.costs import UNIT_COSTS
-from ppdsl.schedules import NAMES, default_name, Durations, StuckError, find_obstacle, make_schedule, time_schedule, write_csv
+from ppdsl.schedules import NAMES, Durations, StuckError, default_name, find_obstacle, make_schedule, time_schedule, write_csv
 from ppdsl.schedules.naming import make_named
 from ppdsl.schedules.orders import interleaved
 from tests.random_schedules import owner_lists, usual_owners

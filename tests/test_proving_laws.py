@@ -15,7 +15,8 @@ from ppdsl.proving import verify
 from ppdsl.schedules.orders import interleaved, one_forward_one_backward
 from ppdsl.schedules.zero_bubble import zb_v
 from tests.program_oracle import find_break
-from tests.schedule_cases import loop, random_schedules, vee, write_naively
+from tests.random_schedules import random_schedules
+from tests.schedule_cases import loop, vee, write_naively
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

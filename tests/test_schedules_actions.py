@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ppdsl.schedules.actions import KINDS, Action, Schedule, read_action, read_csv, read_schedule_csv, write_csv
-from tests.schedule_cases import random_schedules
+from tests.random_schedules import random_schedules
 
 actions = st.builds(Action, st.integers(0, 10**9 - 1), st.sampled_from(sorted(KINDS)), st.integers(0, 10**9 - 1))
 
@@ -30,9 +30,15 @@ def test_what_reads_as_an_action_is_its_text(text: str) -> None:
     "text", ["", "0F0junk", "00F0", "0F00", "0F", "F0", "-1F0", "0X0", "0f0", " 0F0", "0F0\n", "0SEND_F0", "1_0F0", "٣F0", "1F1000000000"]
 )
 def test_what_is_no_action_is_refused(text: str) -> None:
-    message = f"invalid action {text!r}: expected a stage, one of F B I W, and a microbatch, such as 2F0"
+    message = f"invalid action {text!a}: expected a stage, one of F B I W, and a microbatch, such as 2F0"
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         read_action(text)
+
+
+def test_what_is_refused_is_told_in_one_short_line() -> None:
+    message = f"line 1, cell 2: invalid action '{'9' * 40}...': expected a stage, one of F B I W, and a microbatch, such as 2F0"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        read_csv(f"0F0,{'9' * 1_000_000}\n")
 
 
 @given(st.lists(st.lists(actions, max_size=5), max_size=4))
@@ -81,6 +87,12 @@ def test_faults_of_a_csv_say_where_they_are(text: str, place: str, cell: str) ->
 def test_a_stage_below_the_highest_must_have_an_action() -> None:
     with pytest.raises(ValueError, match=r"^stage 1 has no action$"):
         read_schedule_csv("0F0\n2F0\n")
+
+
+@pytest.mark.parametrize(("text", "microbatch"), [("0F1,0B1\n", 0), ("0F0,0B0,0F999999999,0B999999999\n", 1), ("0F0\n1F2\n", 1)])
+def test_a_microbatch_below_the_highest_must_have_an_action(text: str, microbatch: int) -> None:
+    with pytest.raises(ValueError, match=rf"^microbatch {microbatch} has no action$"):
+        read_schedule_csv(text)
 
 
 def test_a_schedule_knows_its_stages() -> None:

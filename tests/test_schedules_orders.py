@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ppdsl.lowering import peak_in_flight
+from ppdsl.schedules.memory import count_in_flight
 from ppdsl.schedules.orders import gpipe, interleaved, one_forward_one_backward
 from ppdsl.schedules.timing import Durations, StuckError, Timing, time_schedule
 from ppdsl.schedules.zero_bubble import zb_h1, zb_h2, zb_v
@@ -44,7 +44,7 @@ def peak_until_weights(schedule: Schedule) -> int:
 def test_gpipe(pp: int, m: int) -> None:
     schedule = gpipe(loop(pp), pp, m)
     assert step_time(schedule).makespan == pytest.approx((m + pp - 1) * (F + B))
-    assert peak_in_flight(schedule) == (m,) * pp
+    assert count_in_flight(schedule) == (m,) * pp
 
 
 @pytest.mark.parametrize("vpp", [2, 3])
@@ -52,14 +52,14 @@ def test_gpipe(pp: int, m: int) -> None:
 def test_gpipe_with_chunks(pp: int, m: int, vpp: int) -> None:
     schedule = gpipe(loop(pp, vpp), pp, m)
     assert step_time(schedule).makespan == pytest.approx((m * vpp + pp - 1) * (F + B) / vpp)
-    assert peak_in_flight(schedule) == (m * vpp,) * pp
+    assert count_in_flight(schedule) == (m * vpp,) * pp
 
 
 @pytest.mark.parametrize(("pp", "m"), SIZES)
 def test_1f1b(pp: int, m: int) -> None:
     schedule = one_forward_one_backward(loop(pp), pp, m)
     assert step_time(schedule).makespan == pytest.approx((m + pp - 1) * (F + B))
-    assert peak_in_flight(schedule) == tuple(min(m, pp - rank) for rank in range(pp))
+    assert count_in_flight(schedule) == tuple(min(m, pp - rank) for rank in range(pp))
 
 
 @pytest.mark.parametrize("vpp", [2, 3])
@@ -67,7 +67,7 @@ def test_1f1b(pp: int, m: int) -> None:
 def test_interleaved(pp: int, m: int, vpp: int) -> None:
     schedule = interleaved(loop(pp, vpp), pp, m, pp)
     assert step_time(schedule).makespan == pytest.approx(m * (F + B) + (pp - 1) * (F + B) / vpp)
-    assert peak_in_flight(schedule) == tuple(min(m * vpp, 2 * (pp - 1 - rank) + (vpp - 1) * pp + 1) for rank in range(pp))
+    assert count_in_flight(schedule) == tuple(min(m * vpp, 2 * (pp - 1 - rank) + (vpp - 1) * pp + 1) for rank in range(pp))
 
 
 @pytest.mark.parametrize(("f", "w"), [(F, W), (3.0, 3.0), (2.0, 0.5)])
@@ -75,7 +75,7 @@ def test_interleaved(pp: int, m: int, vpp: int) -> None:
 def test_zb_h1(pp: int, m: int, f: float, w: float) -> None:
     schedule = zb_h1(loop(pp), pp, m)
     assert step_time(schedule, f, f, w).makespan == pytest.approx(m * (2 * f + w) + (pp - 1) * (2 * f - w))
-    assert peak_in_flight(schedule) == tuple(min(m, pp - rank) for rank in range(pp))
+    assert count_in_flight(schedule) == tuple(min(m, pp - rank) for rank in range(pp))
     assert peak_until_weights(schedule) <= pp
 
 
@@ -84,7 +84,7 @@ def test_zb_h1(pp: int, m: int, f: float, w: float) -> None:
 def test_zb_h2(pp: int, m: int, f: float, w: float) -> None:
     schedule = zb_h2(loop(pp), pp, m)
     assert step_time(schedule, f, f, w).span == pytest.approx(m * (2 * f + w) + (pp - 1) * (2 * f - 2 * w))
-    assert peak_in_flight(schedule) == tuple(2 * (pp - rank) - 1 for rank in range(pp))
+    assert count_in_flight(schedule) == tuple(2 * (pp - rank) - 1 for rank in range(pp))
     assert peak_until_weights(schedule) <= 2 * pp - 1
 
 
@@ -93,7 +93,7 @@ def test_zb_v(pp: int, m: int) -> None:
     schedule = zb_v(vee(pp), pp, m)
     timing = step_time(schedule, 2.0, 2.0, 2.0)
     assert (timing.span, timing.makespan) == (6 * m, 6 * m + pp - 1)
-    assert max(peak_in_flight(schedule)) <= 2 * pp
+    assert max(count_in_flight(schedule)) <= 2 * pp
     assert peak_until_weights(schedule) <= 2 * pp
 
 
@@ -177,5 +177,5 @@ def test_an_order_is_refused_where_it_is_not_legal(make: Callable[[], Schedule],
 
 
 def test_stages_may_be_owned_in_any_order_by_orders_with_one_chunk_a_rank() -> None:
-    assert peak_in_flight(one_forward_one_backward((2, 0, 1), 3, 5)) == (2, 1, 3)
+    assert count_in_flight(one_forward_one_backward((2, 0, 1), 3, 5)) == (2, 1, 3)
     assert step_time(zb_h1((2, 0, 1), 3, 5)).makespan == step_time(zb_h1((0, 1, 2), 3, 5)).makespan

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ppdsl.options import Placement
 
 
-OUTPUTS = ("check", "plan", "simulate")
+OUTPUTS = ("check", "plan", "simulate", "suggest")
 """The schemas of what is written; that of the costs file has tests beside its reader."""
 WRONG: tuple[object, ...] = (-1, {"no": "such"}, [[]])
 """Nothing that any field may be."""
@@ -68,10 +68,22 @@ def simulate_output() -> dict[str, Any]:
     return document
 
 
+def suggest_output() -> dict[str, Any]:
+    """Write a suggestion as the command line does, with all that it can hold, once it is read back."""
+    sizes = ("--pp", "2", "--num-layers", "4", "--microbatches", "3", "--hidden", "64", "--seq", "64", "--vocab", "512", "--batch", "1")
+    with CliRunner().isolation() as (output, _, _):
+        assert main(["suggest", *sizes, "--tflops", "1", "--compare", "Et|tttL", "--pareto", "--output-format", "json"]) == 0
+        sys.stdout.flush()
+        document: dict[str, Any] = json.loads(output.getvalue())
+    return document
+
+
 def output_of(name: str) -> dict[str, Any]:
     """Give an output with all its fields."""
     if name == "simulate":
         return simulate_output()
+    if name == "suggest":
+        return suggest_output()
     if name == "check":
         return check_output(pp=2, num_layers=13)
     schedule = make_schedule(compile_layout("Et*3||t*3|t*6NL", pp=2), None, 2)
@@ -120,7 +132,7 @@ def test_there_are_schemas_for_these_outputs() -> None:
 
 
 def test_an_unknown_schema_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match=r"^no schema for 'plans'; there are check, plan, simulate, costs$"):
+    with pytest.raises(ValueError, match=r"^no schema for 'plans'; there are check, plan, simulate, suggest, costs$"):
         schema_for("plans")
 
 
@@ -201,7 +213,7 @@ def test_an_output_with_a_value_of_another_type_does_not_agree(name: str) -> Non
     output = output_of(name)
     for part in parts_of(output):
         for field, value in [*part.items()]:
-            for wrong in (*WRONG, *([] if name == "simulate" else [1.5])):  # times are numbers of any kind
+            for wrong in (*WRONG, *([] if name in {"simulate", "suggest"} else [1.5])):  # times are numbers of any kind
                 part[field] = wrong
                 assert not agrees(name, output), (field, wrong)
             part[field] = value

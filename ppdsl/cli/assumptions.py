@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ppdsl.cli.inputs import MOST_BYTES
 from ppdsl.cli.options import all_of, number
-from ppdsl.costs import UNIT_COSTS, ModelShape, costs_from_shape, read_costs
+from ppdsl.costs import UNIT_COSTS, ModelShape, costs_from_shape
 from ppdsl.diagnostics import Diagnostic
 from ppdsl.sizes import SIZE_RANGE, missing_sizes, size_fault
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
     from ppdsl.cli.options import Values
     from ppdsl.costs import Costs
+    from ppdsl.planning import Plan
 
     Origin = Literal["none", "shape", "file"]
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         """The values of these options."""
 
         costs: str | None
+        warmup_samples: int | None
         hidden: int | None
         seq: int | None
         vocab: int | None
@@ -79,7 +80,10 @@ class Quantity(click.ParamType):  # type: ignore[type-arg]  # generic only in la
 
 
 assumption_options = all_of(
-    click.option("--costs", metavar="FILE", help="What layers cost: a JSON file, see ppdsl schema costs."),
+    click.option(
+        "--costs", metavar="FILE", help="What layers cost: JSON (see ppdsl schema costs), CSV, a trace, or InfiniTrain's records."
+    ),
+    number("--warmup-samples", "Samples of each layer that are dropped from such records, on each rank. [default: 1]"),
     number("--hidden", "Or the model's shape instead of a file: hidden size."),
     number("--seq", "Sequence length."),
     number("--vocab", "Vocabulary size."),
@@ -94,12 +98,21 @@ assumption_options = all_of(
 )
 
 
-def read_assumptions(values: AssumedValues) -> Assumptions | tuple[Diagnostic, ...]:
-    """Read what was typed, and the costs file; or give the faults that were found."""
+def read_assumptions(values: AssumedValues, plan: Plan | None = None) -> Assumptions | tuple[Diagnostic, ...]:
+    """Read what was typed, and the costs file.
+
+    Args:
+        values: What was typed.
+        plan: The layout that a trace given as costs was made with; None where there is no valid one.
+
+    Returns:
+        What is assumed, or the faults that were found: PP202, PP203, PP206.
+    """
     faults = [
         size_fault(flag, value, least, most)
         for flag, value, least, most in (
             *((f"--{name.replace('_', '-')}", values.get(name), 1, _MOST_SIZE) for name in (*_SHAPE, *_OPTIONAL_SHAPE)),
+            ("--warmup-samples", values.get("warmup_samples"), 0, _MOST_SIZE),
             ("--depth", values.get("depth"), 0, _MOST_DEPTH),
             ("--max-actions", values.get("max_actions"), 1, _MOST_SIZE),
         )
@@ -113,13 +126,23 @@ def read_assumptions(values: AssumedValues) -> Assumptions | tuple[Diagnostic, .
     path = values.get("costs")
     costs = UNIT_COSTS if shape is None else costs_from_shape(shape)
     if path is not None:
-        read = _read_file(path, shape)
+        from ppdsl.cli.cost_files import read_cost_files  # noqa: PLC0415 -- only where a file is given
+
+        warmup = values.get("warmup_samples")
+        read = read_cost_files(path, shape, plan, 1 if warmup is None else warmup)
         if isinstance(read, Diagnostic):
             return (read,)
         costs = read
     depth, most = values.get("depth"), values.get("max_actions")
     origin: Origin = "file" if path is not None else "none" if shape is None else "shape"
     return Assumptions(costs, origin, 1 if depth is None else depth, MOST_ACTIONS if most is None else most)
+
+
+def list_read(values: AssumedValues) -> list[tuple[str, str | None]]:
+    """Give the options that name files to read, and these."""
+    files = values.get("layouts", ()) if values.get("files") else ()
+    named = [("--from", path) for path in values.get("launch_files", ())] + [("--files", path) for path in files]
+    return [*named, ("--costs", values.get("costs"))]
 
 
 def _read_shape(values: AssumedValues) -> ModelShape | Diagnostic | None:
@@ -139,23 +162,3 @@ def _read_shape(values: AssumedValues) -> ModelShape | Diagnostic | None:
         if heads % kv_heads:
             return SIZE_RANGE.report(f"--heads is {heads:,}, not a multiple of --kv-heads, which is {kv_heads:,}")
     return ModelShape(**needed, **further, gated=values.get("gated", False))  # type: ignore[arg-type]  # none of what is needed is None
-
-
-def _read_file(path: str, shape: ModelShape | None) -> Costs | Diagnostic:
-    """Read a costs file; the fault is PP206."""
-    from ppdsl.rendering.characters import visible  # noqa: PLC0415 -- only a costs file has a path
-
-    try:
-        with open(path, "rb") as stream:  # noqa: PTH123 -- pathlib takes longer to load than this to run
-            content = stream.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            reason = f"it is longer than {MOST_BYTES:,} bytes"
-        else:
-            return read_costs(content.decode("utf-8-sig"), shape)
-    except UnicodeDecodeError as error:
-        reason = f"it is not valid UTF-8 at byte {error.start:,}"
-    except ValueError as error:
-        reason = str(error)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-    return Diagnostic("PP206", "error", f"cannot read the costs file {visible(path)}: {visible(reason)}")

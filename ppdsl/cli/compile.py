@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ppdsl.cli.assumptions import assumption_options, read_assumptions
-from ppdsl.cli.exits import DONE, USAGE, exit_code
+from ppdsl.cli.assumptions import assumption_options, list_read, read_assumptions
+from ppdsl.cli.exits import DONE, exit_code
 from ppdsl.cli.inputs import read_inputs
 from ppdsl.cli.options import ALIASES_NOTE, help_option, layout_inputs, report_options, size_options
 from ppdsl.cli.output import Outcome, look_of
 from ppdsl.cli.reports import format_diagnostics
-from ppdsl.cli.singles import check_single, refuse_layout, require_sizes
+from ppdsl.cli.singles import check_single, planned, refuse_layout, require_sizes
 from ppdsl.compiling import plan_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @layout_inputs
 @size_options
 @assumption_options
-@click.option("-o", "--output", metavar="FILE", help="Write the plan to a file instead of standard output.")
+@click.option("-o", "--output", metavar="FILE", help="Write the plan to a file instead of standard output, which is -.")
 @report_options
 @help_option
 def command(**values: Unpack[CompileValues]) -> Outcome:
@@ -40,9 +40,14 @@ def command(**values: Unpack[CompileValues]) -> Outcome:
     --pp is needed, unless the stages have owners. --microbatches and --schedule add what each rank does, step by step, and it is proved
     first; the costs are for the schedule auto alone. --microbatches without --schedule is only checked.
     """
+    path = None if values["output"] == "-" else values["output"]
+    if path is not None:
+        from ppdsl.cli.files import refuse_overwriting  # noqa: PLC0415 -- most plans go to standard output
+
+        refuse_overwriting(list_read(values), [("--output", path)])
     inputs = read_inputs(values)
     report = check_single(inputs)
-    assumptions = read_assumptions(values)
+    assumptions = read_assumptions(values, planned(report))
     if isinstance(assumptions, tuple):
         report = report.with_faults(assumptions)
     scheduled = values["schedule"] is not None
@@ -58,7 +63,7 @@ def command(**values: Unpack[CompileValues]) -> Outcome:
 
         document["schedule"] = program_to_json(make_program(plan, report.result.options, assumptions)[1])
     warnings = format_diagnostics([report], "text", look_of(sys.stderr, values["color"]), verbose=values["verbose"])
-    return _write(document, warnings, values["output"])
+    return _write(document, warnings, path)
 
 
 def _write(document: dict[str, object], warnings: str, path: str | None) -> Outcome:
@@ -68,9 +73,6 @@ def _write(document: dict[str, object], warnings: str, path: str | None) -> Outc
     if path is None:
         return Outcome(text, warnings)
     from ppdsl.cli.files import write_file  # noqa: PLC0415 -- most plans go to standard output
-    from ppdsl.rendering.characters import visible  # noqa: PLC0415 -- the same
 
-    reason = write_file(path, text)
-    if reason is not None:
-        return Outcome("", f"error: cannot write '{visible(path)}': {reason}\n", USAGE)
+    write_file(path, text)
     return Outcome("", warnings)

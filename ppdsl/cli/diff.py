@@ -54,19 +54,22 @@ _NOUNS = {"embedding": "the embedding", "final_norm": "the final norm", "loss": 
 @assumption_options
 @document_option
 @color_option
+@click.option("--warn-error", is_flag=True, help="A warning about A or B counts like an error.")
 @help_option
 def command(**values: Unpack[DiffValues]) -> Outcome:
     """Say which layers move from layout A to layout B. Exits with 1 if the two differ in meaning.
 
     With --microbatches it also says what a step takes under each, simulated, and the memory of the fullest rank.
     """
-    options, assumptions = compile_options(values), read_assumptions(values)
+    options = compile_options(values)
     before, old = _compile(read_text(values["before"], options, "<A>"))
     after, new = _compile(read_text(values["after"], options, "<B>"))
+    assumptions = read_assumptions(values, before)
     if isinstance(assumptions, tuple):
         old = old.with_faults(assumptions)
-    if before is None or after is None or isinstance(assumptions, tuple):
-        return _refuse([old, new], values)
+    code = max(exit_code(report.diagnostics, warn_error=values["warn_error"]) for report in (old, new))
+    if code != DONE or before is None or after is None or isinstance(assumptions, tuple):
+        return _refuse([old, new], values, code)
     simulations = None
     if options.microbatches is not None:
         from ppdsl.cli.simulations import run_simulation  # noqa: PLC0415 -- only with microbatches
@@ -91,14 +94,13 @@ def _compile(entry: Entry) -> tuple[Plan | None, Report]:
         return None, report._replace(result=replace(report.result, diagnostics=error.diagnostics))
 
 
-def _refuse(reports: list[Report], values: DiffValues) -> Outcome:
+def _refuse(reports: list[Report], values: DiffValues, code: int) -> Outcome:
     """Say why two layouts cannot be compared."""
-    code = max(exit_code(report.diagnostics) for report in reports)
     if values["output_format"] == "json":
         from ppdsl.cli.documents import document_of, dump  # noqa: PLC0415 -- json is loaded for those who ask for it
 
         return Outcome(dump(document_of(reports, many=True)), "", code)
-    faulty = [report for report in reports if not report.valid]
+    faulty = [report for report in reports if exit_code(report.diagnostics, warn_error=values["warn_error"]) != DONE]
     return Outcome("", format_diagnostics(faulty, "text", look_of(sys.stderr, values["color"]), verbose=False), code)
 
 

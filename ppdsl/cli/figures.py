@@ -7,18 +7,22 @@ from typing import TYPE_CHECKING
 
 from ppdsl.cli.tables import draw_figures
 from ppdsl.drawing.axes import say_time
+from ppdsl.simulation.stalls import list_stalls
 from ppdsl.validation.subject import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from ppdsl.cli.assumptions import Assumptions
     from ppdsl.cli.output import Look
     from ppdsl.cli.simulations import Simulation
+    from ppdsl.schedules import Schedule, Timing
     from ppdsl.simulation import RankReport, SimulationReport
 
 MOST_RANKS = 64
 """Ranks that the text lists; how many more there are is said."""
 _MOST_SHARES = 6
+_MOST_STALLS = 4
 _DIGITS = 4
 _MOST_DIGITS = 9
 _CAUSES = ("fill", "drain", "imbalance", "p2p")
@@ -35,18 +39,37 @@ def tell(simulation: Simulation, look: Look) -> Iterator[str]:
     """Tell what was found; whole lines."""
     report, costs = simulation.report, simulation.assumptions.costs
     yield f"{name_run(simulation)}\n"
-    if simulation.assumptions.origin in _GIVEN:
-        yield f"{_GIVEN[simulation.assumptions.origin]}\n"
+    yield from tell_basis(simulation.assumptions)
     yield f"\nstep time  {say_time(report.makespan)} ms, of which {report.bubble_ratio_makespan:.2%} bubble\n"
     yield f"span       {say_time(report.span)} ms, of which {report.bubble_ratio:.2%} bubble\n"
     yield f"\n{draw_figures(list_ranks(report, MOST_RANKS), look)}"
     if len(report.ranks) > MOST_RANKS:
         yield f"and {plural(len(report.ranks) - MOST_RANKS, 'more rank')}\n"
     yield f"\ncritical path: {_tell_path(report)}\n"
+    yield from tell_stalls(simulation.schedule, report.timing)
     if costs.memory_limit_bytes is not None:
         over = [rank for rank, each in enumerate(report.ranks) if each.peak_memory > costs.memory_limit_bytes]
         fits = f"{plural(len(over), 'rank')} over it, the first is rank {over[0]:,}" if over else "every rank is within it"
         yield f"memory limit: {say_bytes(costs.memory_limit_bytes)}, {fits}\n"
+
+
+def tell_basis(assumptions: Assumptions) -> Iterator[str]:
+    """Tell in a line what the costs come from, where that is not what they seem to be."""
+    if assumptions.origin in _GIVEN:
+        yield f"{_GIVEN[assumptions.origin]}\n"
+
+
+def tell_stalls(schedule: Schedule, timing: Timing) -> Iterator[str]:
+    """Tell in a line which chunks keep which waiting longest, between the fill and the drain of their ranks; nothing where none does."""
+    stalls = list_stalls(schedule, timing)
+    named = [
+        f"stage {stall.stage:,} (rank {stall.rank:,}) waits {say_time(stall.time)} ms for {stall.source:,} (rank {stall.source_rank:,})"
+        for stall in stalls[:_MOST_STALLS]
+    ]
+    if len(stalls) > _MOST_STALLS:
+        named.append(f"others {say_time(sum(stall.time for stall in stalls[_MOST_STALLS:]))} ms")
+    if named:
+        yield f"stalls: {', '.join(named)}\n"
 
 
 def name_run(simulation: Simulation) -> str:

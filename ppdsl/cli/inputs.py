@@ -67,7 +67,7 @@ def read_inputs(values: Values) -> Inputs:
         click.UsageError: No layout is given, or more than one.
     """
     options = compile_options(values)
-    names = _form_names(values)
+    names = form_names(values)
     if not names:
         refuse("no layout is given: write LAYOUT, - for standard input, --from FILE, or a form such as --uniform")
     conflict = conflicting_forms(names, placement=options.placement is not None)
@@ -82,8 +82,12 @@ def read_inputs(values: Values) -> Inputs:
     return _read_typed(values, options)
 
 
-def _form_names(values: Values) -> list[str]:
-    """Name each way in which a layout is given, as typed."""
+def form_names(values: Values) -> list[str]:
+    """Name each way in which a layout is given, as typed.
+
+    Raises:
+        click.UsageError: More than one layout is given as text.
+    """
     layouts = values.get("layouts", ())
     if len(layouts) > 1 and not values.get("files"):
         refuse(f"one LAYOUT is taken, {len(layouts)} are given; put a layout that has spaces in quotes")
@@ -103,6 +107,7 @@ def _form_names(values: Values) -> list[str]:
         ("--chunks", values.get("chunks") is not None),
         ("--list", values.get("lists") is not None),
         ("--rank-major", values.get("rank_major") is not None),
+        ("--layer-costs", values.get("layer_costs") is not None),
         (next((name for name, there in uneven if there), ""), any(there for _, there in uneven)),
     )
     return [name for name, there in given if there]
@@ -154,6 +159,7 @@ def _read_form(values: Values) -> Form | Diagnostic:
         ("--chunks", values.get("chunks"), forms.read_owned_chunks),
         ("--list", values.get("lists"), forms.read_layer_lists),
         ("--rank-major", values.get("rank_major"), forms.read_rank_major),
+        ("--layer-costs", values.get("layer_costs"), forms.read_cost_list),
     ):
         if text is not None:
             return _undecoded(text, name) or read(text)

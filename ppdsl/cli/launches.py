@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ppdsl.cli.inputs import STDIN, Entry, place_on_page, read_stdin_text
 from ppdsl.diagnostics import Diagnostic
-from ppdsl.forms import convert_layer_lists, read_layer_lists, read_owned_chunks, read_partition
+from ppdsl.forms import convert_layer_lists, read_cost_list, read_layer_lists, read_owned_chunks, read_partition
 from ppdsl.launch_files import read_launch_file, read_launch_text
 from ppdsl.sizes import conflicting_forms
 from ppdsl.validation.targets import FEATURES
@@ -33,7 +33,7 @@ SIZES = {
 
 _BATCH = ("global-batch-size", "micro-batch-size", "data-parallel-size")
 _UNTIED = "untie-embeddings-and-output-weights"
-_FORMS = ("pipeline-layer-partition", "pipeline-chunk-layout")
+_FORMS = ("pipeline-layer-partition", "pipeline-layer-costs", "pipeline-chunk-layout")
 _MOST_DIGITS = 30
 
 
@@ -98,8 +98,6 @@ def _read_layout(config: LaunchConfig) -> tuple[Source | Form | None, Setting | 
     if setting is None:
         setting = next((each for each in config.settings if each.name in _FORMS), None)
     if setting is None:
-        if not any(each.severity == "error" for each in config.diagnostics):
-            return None, None, (Diagnostic("PP205", "error", "the layout is said in a form that is not read from files"),)
         return None, None, ()
     if isinstance(setting.value, str) and setting.name not in _FORMS:
         return setting.source, setting, ()
@@ -113,6 +111,8 @@ def _read_form(setting: Setting) -> Form | Diagnostic:
     value = setting.value
     if setting.name == "pipeline-layer-partition":
         return read_partition(_as_text(value))
+    if setting.name == "pipeline-layer-costs":
+        return read_cost_list(_as_text(value))
     if setting.name == "pipeline-chunk-layout":
         return read_owned_chunks(_as_text(value))
     return convert_layer_lists(value) if isinstance(value, list) else read_layer_lists(_as_text(value))

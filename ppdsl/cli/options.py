@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         chunks: str | None
         lists: str | None
         rank_major: str | None
+        layer_costs: str | None
         first_stage_layers: int | None
         last_stage_layers: int | None
         account_for_embedding: bool
@@ -68,6 +69,7 @@ ALIASES = {
     "untie-embeddings-and-output-weights": "untied-embeddings",
     "pipeline-layer-partition": "partition",
     "pipeline-chunk-layout": "chunks",
+    "pipeline-layer-costs": "layer-costs",
     "hidden-size": "hidden",
     "seq-length": "seq",
     "vocab-size": "vocab",
@@ -170,6 +172,7 @@ layout_inputs = all_of(
     click.option("--chunks", metavar="0:3,1:3", help="Instead of LAYOUT: rank:layers of each stage."),
     click.option("--list", "lists", metavar="LIST", help="Instead of LAYOUT: Megatron's list form, as JSON or Python."),
     click.option("--rank-major", metavar="3,4,4,4", help="Instead of LAYOUT: decoder layers of all chunks of rank 0, then of rank 1, ..."),
+    click.option("--layer-costs", metavar="1,1,1,L:2", help="Instead of LAYOUT: a cost a layer; the best split, one stage a rank."),
     number("--first-stage-layers", "Instead of LAYOUT: decoder layers of the first rank, the rest split evenly."),
     number("--last-stage-layers", "The same for the last rank."),
     click.option("--account-for-embedding", is_flag=True, help="Count the embedding as a layer in an even split."),
@@ -193,7 +196,7 @@ size_options = all_of(
     split_options,
     number("--microbatches", "Microbatches of a step."),
     number("--microbatch-group-size", "Microbatches that a stage works through before the next; pp by default."),
-    click.option("--schedule", type=click.Choice(SCHEDULES), help="interleaved_1f1b by default where vpp > 1, else 1f1b."),
+    click.option("--schedule", type=click.Choice(SCHEDULES), help="1f1b by default, interleaved_1f1b where vpp > 1, else auto."),
     click.option("--target", type=click.Choice(TARGETS), help="The framework that is to read the layout; ppdsl by default."),
     click.option(
         "--with", "features", type=Feature(), multiple=True, metavar="FEATURE", help="A flag of the target that is on. Repeatable."

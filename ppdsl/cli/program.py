@@ -16,7 +16,7 @@ from ppdsl.cli.output import Outcome, write
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-COMMANDS = ("check", "fmt", "compile", "explain", "diff", "simulate", "schema", "completion")
+COMMANDS = ("check", "fmt", "compile", "explain", "diff", "simulate", "suggest", "schema", "completion")
 """The commands, in the order of the help; ``ppdsl.cli.X`` holds the command X as ``command``."""
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ppdsl.cli.files import UnwritableError
 from ppdsl.cli.options import normalize_name
 from ppdsl.cli.output import Outcome
 from ppdsl.rendering.characters import visible
@@ -24,7 +25,8 @@ def refuse_usage(error: click.UsageError, arguments: Sequence[str], path: str) -
         arguments: What was typed; the output format among it counts, although the rest was not understood.
         path: The program and the command, as typed.
     """
-    message = _word(error)
+    unwritable = isinstance(error, UnwritableError)
+    message = error.message if unwritable else _word(error)
     wanted = _output_format(arguments)
     if wanted in {"json", "sarif"}:
         from ppdsl.cli import documents  # noqa: PLC0415 -- json is loaded for those who ask for it
@@ -33,7 +35,7 @@ def refuse_usage(error: click.UsageError, arguments: Sequence[str], path: str) -
         return Outcome(documents.dump(document), "", error.exit_code)
     if wanted == "github":
         return Outcome(f"::error title=ppdsl::{message.replace('%', '%25')}\n", "", error.exit_code)
-    return Outcome("", f"error: {message} (see {path} --help)\n", error.exit_code)
+    return Outcome("", f"error: {message}\n" if unwritable else f"error: {message} (see {path} --help)\n", error.exit_code)
 
 
 def _word(error: click.UsageError) -> str:

@@ -14,5 +14,5 @@ from ppdsl.schemas import NAMES, schema_for
 @click.argument("output", type=click.Choice(NAMES))
 @help_option
 def command(output: str) -> Outcome:
-    """Print the JSON Schema of what check, compile (its plan) or simulate prints, or of a costs file."""
+    """Print the JSON Schema of what check, compile (its plan), simulate or suggest prints, or of a costs file."""
     return Outcome(dump(schema_for(output)))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ppdsl._version import __version__
-from ppdsl.cli.assumptions import assumption_options, read_assumptions
-from ppdsl.cli.exits import DONE, USAGE, exit_code
+from ppdsl.cli.assumptions import assumption_options, list_read, read_assumptions
+from ppdsl.cli.exits import DONE, exit_code
 from ppdsl.cli.figures import list_ranks, name_run, tell
 from ppdsl.cli.inputs import read_inputs
 from ppdsl.cli.options import (
@@ -18,16 +18,15 @@ from ppdsl.cli.options import (
     document_option,
     help_option,
     layout_inputs,
-    refuse,
     severity_options,
     size_options,
 )
 from ppdsl.cli.output import Outcome, look_of
 from ppdsl.cli.reports import format_diagnostics
 from ppdsl.cli.simulations import run_simulation
-from ppdsl.cli.singles import check_single, refuse_layout, require_sizes
+from ppdsl.cli.singles import check_single, planned, refuse_layout, require_sizes
 from ppdsl.compiling import plan_of
-from ppdsl.rendering.characters import visible
+from ppdsl.simulation.stalls import list_stalls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,9 +66,10 @@ def command(**values: Unpack[SimulateValues]) -> Outcome:
 
     The schedule's program is made and proved first. --pp, unless the stages have owners, and --microbatches are needed.
     """
-    _refuse_one_file(values)
+    _refuse_overwriting(values)
     inputs = read_inputs(values)
-    report, assumptions = check_single(inputs), read_assumptions(values)
+    report = check_single(inputs)
+    assumptions = read_assumptions(values, planned(report))
     if isinstance(assumptions, tuple):
         report = report.with_faults(assumptions)
     report = require_sizes(report, "a simulation", microbatches=True)
@@ -81,9 +81,7 @@ def command(**values: Unpack[SimulateValues]) -> Outcome:
     for path, text in _draw(simulation, values):
         from ppdsl.cli.files import write_file  # noqa: PLC0415 -- most simulations draw nothing
 
-        reason = write_file(path, text)
-        if reason is not None:
-            return Outcome("", f"error: cannot write '{visible(path)}': {reason}\n", USAGE)
+        write_file(path, text)
     if values["output_format"] == "json":
         from ppdsl.cli.documents import dump  # noqa: PLC0415 -- json is loaded for those who ask for it
 
@@ -92,14 +90,13 @@ def command(**values: Unpack[SimulateValues]) -> Outcome:
     return Outcome("".join([*tell(simulation, look), *_draw_gantt(simulation, values["gantt"], look)]), warnings)
 
 
-def _refuse_one_file(values: SimulateValues) -> None:
-    """Refuse two pictures in one file."""
-    names: dict[str, str] = {}
-    for name, path in (("--trace", values["trace"]), ("--svg", values["svg"]), ("--html", values["html"])):
-        if path is not None and path in names:
-            refuse(f"{names[path]} and {name} name the same file")
-        if path is not None:
-            names[path] = name
+def _refuse_overwriting(values: SimulateValues) -> None:
+    """Refuse two pictures in one file, and one in place of what is read."""
+    pictures = [("--trace", values["trace"]), ("--svg", values["svg"]), ("--html", values["html"])]
+    if any(path is not None for _, path in pictures):
+        from ppdsl.cli.files import refuse_overwriting  # noqa: PLC0415 -- most simulations draw nothing
+
+        refuse_overwriting(list_read(values), pictures)
 
 
 def _document(simulation: Simulation) -> dict[str, object]:
@@ -115,6 +112,7 @@ def _document(simulation: Simulation) -> dict[str, object]:
         "costs_from": assumptions.origin,
         "depth": assumptions.depth,
         "memory_limit_bytes": assumptions.costs.memory_limit_bytes,
+        "stalls": [stall.to_json() for stall in list_stalls(simulation.schedule, simulation.report.timing)],
     }
 
 

@@ -75,7 +75,7 @@ def make_program(plan: Plan, options: Options, assumptions: Assumptions) -> tupl
     except ValueError as error:
         refuse(f"the costs file does not fit the layout: {error}")
     try:
-        schedule = make_schedule(plan, name, microbatches, group=group, costs=assumptions.costs)
+        schedule = make_schedule(plan, name, microbatches, group=group, costs=assumptions.costs, depth=assumptions.depth)
     except NothingFitsError as error:
         raise InfeasibleError(str(error), click.get_current_context()) from None
     program = lower(schedule, assumptions.depth)

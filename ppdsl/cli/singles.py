@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ppdsl.cli.inputs import Inputs
     from ppdsl.cli.options import Values
     from ppdsl.cli.reports import Report
+    from ppdsl.planning import Plan
 
 
 def check_single(inputs: Inputs) -> Report:
@@ -26,6 +27,11 @@ def check_single(inputs: Inputs) -> Report:
     if len(inputs.entries) != 1:
         refuse(f"one layout is taken, the input holds {len(inputs.entries)}")
     return check_entry(inputs.entries[0])
+
+
+def planned(report: Report) -> Plan | None:
+    """Give the plan of the layout that was checked; None where it is at fault, or pp is not known."""
+    return None if report.result is None else report.result.plan
 
 
 def require_sizes(report: Report, what: str, *, microbatches: bool) -> Report:

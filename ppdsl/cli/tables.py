@@ -44,9 +44,12 @@ def _draw_rich(rows: Sequence[Sequence[str]], look: Look, *, figures: bool = Fal
         table.add_column(title, justify="left" if number and not figures else "right", style="" if number else "cyan")
     for row in cells:
         table.add_row(*(Text(cell, style="dim" if cell.endswith("(empty)") else "") for cell in row))
+    width = look.width or _WIDTH
+    if figures:  # a figure that is cut off says nothing: a narrow terminal breaks the lines
+        width = max(width, sum(max(map(len, column)) + 3 for column in zip(*rows, strict=True)) + 1)
     console = Console(
         file=StringIO(),
-        width=look.width or _WIDTH,
+        width=width,
         force_terminal=True,
         color_system="standard" if look.color else None,
         no_color=not look.color,

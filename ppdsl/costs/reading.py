@@ -21,6 +21,7 @@ LEAST_SPEED = 1e-9
 """One byte a second; with it no message takes for ever."""
 _BACKWARD_FIELDS = TIME_FIELDS[1:]
 _MOST_LAYER_DIGITS = 12
+_MOST_DIGITS = 40
 _ROUNDING = 1e-6
 
 
@@ -39,7 +40,7 @@ def read_costs(data: Mapping[str, object] | str, shape: ModelShape | None = None
     Raises:
         ValueError: The file is damaged, or of a later version; one line names the path and says what is wrong.
     """
-    fields = take_object(_decode(data) if isinstance(data, str) else data, "the costs file")
+    fields = take_object(decode_json(data) if isinstance(data, str) else data, "the costs file")
     refuse_unknown(fields, "", "field", TOP_FIELDS)
     _check_version(fields.get("schema_version", "1.0"))
     given = take_object(_take(fields, "kinds"), "kinds")
@@ -61,11 +62,16 @@ def read_costs(data: Mapping[str, object] | str, shape: ModelShape | None = None
     )
 
 
-def _decode(text: str) -> object:
+def decode_json(text: str) -> object:
+    """Decode the text of a costs file of any kind that is JSON.
+
+    Raises:
+        ValueError: It is not JSON, is nested too deep, or an object has a key twice.
+    """
     from json import loads  # noqa: PLC0415 -- only text needs it
 
     try:
-        return loads(text, object_pairs_hook=_collect)
+        return loads(text, object_pairs_hook=_collect, parse_int=_read_integer)
     except RecursionError:
         raise ValueError("the costs file is nested too deep") from None
     except _RepeatedError as error:
@@ -79,12 +85,17 @@ class _RepeatedError(ValueError):
 
 
 def _collect(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for number, name in enumerate(names) if name in names[:number])
-        raise _RepeatedError(f"{show(twice)} stands twice in one object")
+    fields: dict[str, object] = {}
+    for name, value in pairs:
+        if name in fields:
+            raise _RepeatedError(f"{show(name)} stands twice in one object")
+        fields[name] = value
     return fields
+
+
+def _read_integer(digits: str) -> float:
+    """Read an integer; one of thousands of digits, which Python refuses to read, is only too large a number."""
+    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 
 def _take(data: Mapping[str, object], name: str, path: str = "") -> object:

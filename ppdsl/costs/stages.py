@@ -19,8 +19,10 @@ def cost_stages(plan: Plan, costs: Costs) -> tuple[LayerCosts, ...]:
     """Sum the costs of the layers of each stage, by stage; layers are counted, not listed.
 
     Raises:
-        ValueError: The costs name a decoder layer that the plan does not have.
+        ValueError: The costs name a decoder layer that the plan does not have, or are those of another number of decoder layers.
     """
+    if costs.num_layers not in {None, plan.num_layers}:
+        raise ValueError(f"the costs are those of {costs.num_layers} decoder layers, the layout has {plan.num_layers}")
     special: dict[int, list[LayerCosts]] = {}
     for layer, own in sorted(costs.layers.items()):
         if layer >= plan.num_layers:

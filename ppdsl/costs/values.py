@@ -84,6 +84,7 @@ class Costs:
         bytes_per_param: What a parameter holds: weight, gradient, optimizer state.
         memory_limit_bytes: Memory of a rank; None where it is not known.
         split: Whether the two halves of a decoder layer's backward are known, and not just assumed.
+        num_layers: Decoder layers of the only model that these are the costs of, where each was listed or measured; None fits any.
     """
 
     kinds: Mapping[str, LayerCosts]
@@ -94,6 +95,7 @@ class Costs:
     bytes_per_param: float = BYTES_PER_PARAM
     memory_limit_bytes: float | None = None
     split: bool = False
+    num_layers: int | None = None
 
 
 _UNIT_LAYER = LayerCosts.of(1.0, 1.0, 1.0)

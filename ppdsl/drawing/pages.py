@@ -44,15 +44,10 @@ def draw_page(  # noqa: PLR0913 -- the parts of a page, by name
     import json  # noqa: PLC0415 -- the other pictures, which are loaded with this one, need neither
     from pkgutil import get_data  # noqa: PLC0415 -- the same
 
-    digits = ceil(-log10(timing.makespan * _FINEST)) if timing.makespan else 0
     data = {
         "title": visible(title),
         "facts": visible(facts),
-        "makespan": float(timing.makespan),
-        "digits": digits,
-        "owners": schedule.owners,
-        "fills": _list_fills(schedule),
-        "ranks": [_pack_rank(schedule, timing, rank, 10.0**digits) for rank in range(schedule.pp)],
+        **_pack(schedule, timing),
         "columns": [*map(visible, columns)],
         "rows": [[*map(visible, cells)] for cells in rows],
     }
@@ -61,6 +56,18 @@ def draw_page(  # noqa: PLR0913 -- the parts of a page, by name
     template = (get_data("ppdsl.drawing", "viewer.html") or b"").decode()
     head, tail = template.split("__DATA__")
     return head.replace("__TITLE__", escape(title)) + text + tail
+
+
+def _pack(schedule: Schedule, timing: Timing) -> dict[str, object]:
+    """Write what the picture is drawn from."""
+    digits = ceil(-log10(timing.makespan * _FINEST)) if timing.makespan else 0
+    return {
+        "makespan": float(timing.makespan),
+        "digits": digits,
+        "owners": schedule.owners,
+        "fills": _list_fills(schedule),
+        "ranks": [_pack_rank(schedule, timing, rank, 10.0**digits) for rank in range(schedule.pp)],
+    }
 
 
 def _list_fills(schedule: Schedule) -> dict[str, list[str]]:

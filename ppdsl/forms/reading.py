@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 MOST_TEXT = 1_048_576
 """Characters of a text that is read."""
 
-_BLANKS = " \t\r\n"
+BLANKS = " \t\r\n"
+"""White space between entries."""
 _MOST_DIGITS = 12
 _TOKEN = re.compile(
     r"""[ \t\r\n]* (?: (?P<mark> [\[\],] )
@@ -53,15 +54,15 @@ def read_owned_chunks(text: str) -> OwnedChunks | Diagnostic:
         The form, or a PP208 that quotes the first bad entry. Whether the numbers fit is for ``lower`` to say.
     """
     what, example = "chunk list", "write rank:layers for each stage, with commas between: 0:3,1:3,0:3"
-    entries = _split(what, text, example)
+    entries = split_entries(what, text, example)
     if not isinstance(entries, list):
         return entries
     chunks = []
     for index, entry in enumerate(entries, 1):
         rank, _, layers = entry.partition(":")
-        numbers = _read_number(rank.strip(_BLANKS)), _read_number(layers.strip(_BLANKS))
+        numbers = _read_number(rank.strip(BLANKS)), _read_number(layers.strip(BLANKS))
         if numbers[0] is None or numbers[1] is None:
-            return _bad_entry(what, index, entry, "rank:layers, two whole numbers of 1 to 12 digits", example)
+            return bad_entry(what, index, entry, "rank:layers, two whole numbers of 1 to 12 digits", example)
         chunks.append((numbers[0], numbers[1]))
     return OwnedChunks(tuple(chunks))
 
@@ -82,7 +83,7 @@ def read_layer_lists(text: str) -> LayerLists | Diagnostic:
 
 
 def _read_rows(text: str) -> list[list[str]] | Diagnostic:
-    stop = len(text.rstrip(_BLANKS))
+    stop = len(text.rstrip(BLANKS))
     if not stop:
         return LIST_FORM.report("the list form is empty", help=EXAMPLE)
     rows: list[list[str]] = []
@@ -104,7 +105,7 @@ def _read_rows(text: str) -> list[list[str]] | Diagnostic:
             rows[-1].append(name)
             wanted = False
         else:
-            token = match[0].strip(_BLANKS)
+            token = match[0].strip(BLANKS)
             return _misfit(quote(token), match.end() - len(token))
         at = match.end()
     return _misfit("its end", stop) if depth else rows
@@ -116,25 +117,35 @@ def _misfit(what: str, at: int) -> Diagnostic:
 
 
 def _read_counts(what: str, text: str, example: str) -> tuple[int, ...] | Diagnostic:
-    entries = _split(what, text, example)
+    entries = split_entries(what, text, example)
     if not isinstance(entries, list):
         return entries
     counts = []
     for index, entry in enumerate(entries, 1):
         count = _read_number(entry)
         if count is None:
-            return _bad_entry(what, index, entry, "a whole number of 1 to 12 digits", example)
+            return bad_entry(what, index, entry, "a whole number of 1 to 12 digits", example)
         counts.append(count)
     return tuple(counts)
 
 
-def _split(what: str, text: str, example: str) -> list[str] | Diagnostic:
+def split_entries(what: str, text: str, example: str) -> list[str] | Diagnostic:
+    """Take a list apart at its commas.
+
+    Args:
+        what: What it is called in a message.
+        text: The text, as typed.
+        example: The help that shows how one is written.
+
+    Returns:
+        The entries without white space around them, or a PP208 for a text that is empty or too long.
+    """
     too_long = _check_length(ENTRIES, what, text)
     if too_long is not None:
         return too_long
-    if not text.strip(_BLANKS):
+    if not text.strip(BLANKS):
         return ENTRIES.report(f"the {what} is empty", help=example)
-    return [entry.strip(_BLANKS) for entry in text.split(",")]
+    return [entry.strip(BLANKS) for entry in text.split(",")]
 
 
 def _check_length(rule: Rule, what: str, text: str) -> Diagnostic | None:
@@ -146,6 +157,7 @@ def _read_number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
 
 
-def _bad_entry(what: str, index: int, entry: str, kind: str, example: str) -> Diagnostic:
+def bad_entry(what: str, index: int, entry: str, kind: str, example: str) -> Diagnostic:
+    """Report an entry, numbered from 1, that is not of the kind that it should be, or is empty (PP208)."""
     message = f"entry {index:,} of the {what}, {quote(entry)}, is not {kind}" if entry else f"entry {index:,} of the {what} is empty"
     return ENTRIES.report(message, help=example)

@@ -16,9 +16,10 @@ FIRST_LAST = Rule(
 ENTRIES = Rule(
     "PP208",
     "error",
-    "a partition, rank-major list or chunk list with the wrong number of entries or the wrong sum, or an entry that is not allowed",
+    "a partition, rank-major, chunk or cost list with the wrong number of entries or the wrong sum, or an entry that is not allowed",
     "A partition has one positive count a rank, a rank-major list one count a chunk; both add up to the layers of the model. Owned chunks "
-    "are written rank:layers.",
+    "are written rank:layers. A cost list has one positive cost a decoder layer, at least as many as there are ranks, and may have one "
+    "each of E:, m:, N: and L: for the other layers: --layer-costs 1,1,1,1,L:2.",
     wrong="check --partition 5,7,6 --num-layers 24",
     right="check --partition 5,7,6,6 --num-layers 24",
 )

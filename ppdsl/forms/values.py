@@ -77,7 +77,27 @@ class RankMajor:
     layers: tuple[int, ...]
 
 
-Form: TypeAlias = Uniform | Partition | OwnedChunks | FirstLast | LayerLists | RankMajor
+@dataclass(frozen=True, slots=True)
+class CostList:
+    """What each layer costs, in any unit; the layers are split so that the heaviest rank is as light as it can be. vpp is 1.
+
+    Attributes:
+        layers: The cost of each decoder layer in forward order, positive.
+        embedding: The cost of the embedding, which the first stage bears.
+        mtp: The cost of one MTP layer, of which the last stage has as many as the options count; None is that of the last decoder
+            layer, after which Megatron-LM models it.
+        norm: The cost of the final norm, which the last stage bears.
+        loss: The cost of the lm-head with the loss, which the last stage bears.
+    """
+
+    layers: tuple[float, ...]
+    embedding: float = 0.0
+    mtp: float | None = None
+    norm: float = 0.0
+    loss: float = 0.0
+
+
+Form: TypeAlias = Uniform | Partition | OwnedChunks | FirstLast | LayerLists | RankMajor | CostList
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +108,13 @@ class Lowered:
         text: The canonical text of the layout; None if and only if there is an error.
         options: What the text is to be checked against: the options given, with the sizes that the form implies.
         diagnostics: Every fault of the form.
+        judged: The codes of advice that the form has given itself, by what it knows better than the text says.
     """
 
     text: str | None
     options: Options
     diagnostics: tuple[Diagnostic, ...] = ()
+    judged: frozenset[str] = frozenset()
 
 
 def refuse(options: Options, *faults: Diagnostic) -> Lowered:

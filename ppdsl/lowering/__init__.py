@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from ppdsl.lowering.completing import complete
 from ppdsl.lowering.files import program_from_json, program_to_json
 from ppdsl.lowering.listing import read_program_csv, write_program_csv
-from ppdsl.lowering.program import Instruction, Program, peak_in_flight, read_instruction
+from ppdsl.lowering.program import Instruction, Program, read_instruction
 from ppdsl.lowering.transfers import order_transfers
 from ppdsl.lowering.wiring import Wiring
 from ppdsl.lowering.writing import write_rows
+from ppdsl.schedules.checks import check_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +24,6 @@ __all__ = [
     "Instruction",
     "Program",
     "lower",
-    "peak_in_flight",
     "program_from_json",
     "program_to_json",
     "read_instruction",
@@ -56,8 +56,10 @@ def lower(schedule: Schedule, depth: int = 1) -> Program:
         A program in which each rank issues its transfers in one common order, so that it cannot deadlock; ``verify`` proves it.
 
     Raises:
+        ValueError: The depth is no integer from 0.
         StuckError: The schedule deadlocks by itself.
     """
+    check_count("depth", depth, least=0)
     wiring = Wiring(schedule)
     transfers = order_transfers(schedule, wiring, depth)
     rows = write_rows(schedule, wiring, transfers)

@@ -17,8 +17,6 @@ Item = TypeVar("Item")
 BUFFERS = ("forward_slots", "backward_slots", "send_slots", "in_flight")
 """The fields of a program that count something of each rank."""
 
-_MOST_SHOWN = 40
-
 
 def program_to_json(program: Program) -> dict[str, object]:
     """Give a program as data that ``json.dumps`` takes: the value of ``schedule`` in a plan's file.
@@ -126,7 +124,7 @@ def _read_text(text: object, where: str, read: Callable[[str], Item]) -> Item:
     if not isinstance(text, str):
         raise _wrong(where, text, "a string")
     try:
-        return read(text[: _MOST_SHOWN + 1])
+        return read(text)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
 

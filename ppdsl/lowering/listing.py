@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ppdsl.lowering.completing import complete
 from ppdsl.lowering.program import COMPUTE, RECEIVES, REDUCE, SENDS, WAITS, Program, read_instruction
 from ppdsl.schedules.actions import Action, Schedule, count_microbatches, find_owners, read_cells
+from ppdsl.schedules.checks import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -59,7 +60,7 @@ def _read_cell(text: str) -> Row | None:
         return None
     stage, kind, batch, slot = read_instruction(text)
     if kind in WAITS or slot >= 0:
-        message = f"invalid instruction {text!r}: a schedule CSV has no waits and no buffers"
+        message = f"invalid instruction {quote(text)}: a schedule CSV has no waits and no buffers"
         raise ValueError(message)
     return stage, kind, batch
 

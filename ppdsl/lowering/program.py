@@ -8,11 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ppdsl.schedules.actions import KINDS
+from ppdsl.schedules.checks import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from ppdsl.schedules.actions import Schedule
 
 COMPUTE = KINDS
 SENDS = frozenset({"SEND_F", "SEND_B"})
@@ -61,7 +60,7 @@ def read_instruction(text: str) -> Instruction:
     """
     match = _INSTRUCTION.fullmatch(text)
     if match is None:
-        message = f"invalid instruction {text!r}"
+        message = f"invalid instruction {quote(text)}"
         raise ValueError(message)
     stage, reduce, kind, batch, slot = match.groups()
     if reduce:
@@ -112,18 +111,3 @@ class Program:
             if before != after:
                 pairs |= {(before, after), (after, before)}
         return tuple(sorted(pairs))
-
-
-def peak_in_flight(schedule: Schedule) -> tuple[int, ...]:
-    """Give, for each rank, the most forwards done whose backward (B, or I) is not, over its chunks."""
-    peaks = []
-    for actions in schedule.ranks:
-        held = peak = 0
-        for _, kind, _ in actions:
-            if kind == "F":
-                held += 1
-                peak = max(peak, held)
-            elif kind != "W":
-                held -= 1
-        peaks.append(peak)
-    return tuple(peaks)

@@ -9,6 +9,8 @@ from ppdsl.proving.content import MOST_FAULTS, Content
 from ppdsl.proving.execution import Execution
 from ppdsl.proving.explaining import Explanation
 from ppdsl.proving.faults import ProgramFault, Step, Verdict
+from ppdsl.proving.statements import find_misfits
+from ppdsl.schedules.checks import check_count
 
 if TYPE_CHECKING:
     from ppdsl.lowering.program import Program
@@ -27,7 +29,15 @@ def verify(program: Program, *, queues: int | None = None, pairs: bool = False) 
         queues: How many hardware queues the channels of a rank share, in issue order (CUDA_DEVICE_MAX_CONNECTIONS); None gives each channel
             its own.
         pairs: Whether the two directions between two ranks are one channel, as those of torch.distributed are.
+
+    Raises:
+        ValueError: The queues are no integer from 1.
     """
+    if queues is not None:
+        check_count("queues", queues)
+    misfits = tuple(islice(find_misfits(program), MOST_FAULTS))
+    if misfits:
+        return Verdict(misfits, queues, pairs)
     content = Content(program)
     faults = content.faults
     if not any(fault.kind == "misplaced" for fault in faults):

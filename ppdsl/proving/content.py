@@ -62,7 +62,7 @@ class Content:
         complete = bytes((bits & _F) != 0 and (bits & _BACKWARD) in (_B, _I | _W) for bits in range(256))
         done = self.happened.translate(complete)
         cell = done.find(0)
-        while cell >= 0:
+        while cell >= 0 and self._counts.get("missing", 0) < MOST_FAULTS:
             self._explain_incomplete(*divmod(cell, self.batches), self.happened[cell])
             cell = done.find(0, cell + 1)
 
@@ -81,26 +81,27 @@ class Content:
 class _Buffers:
     """A rank's receive buffers of one kind, and the cells whose input they hold."""
 
-    __slots__ = ("_cells", "_slots")
+    __slots__ = ("_cells", "_size", "_slots")
 
     def __init__(self, size: int) -> None:
-        self._cells = [-1] * size
+        self._size = size
+        self._cells: dict[int, int] = {}  # by buffer; only those in use, since a program may state any number
         self._slots: dict[int, int] = {}
 
     def take(self, cell: int, slot: int) -> Found:
         """Give a buffer to what a cell receives."""
-        if not 0 <= slot < len(self._cells):
-            return "buffer", f"has no buffer among {len(self._cells)}"
-        holder = self._cells[slot]
+        if not 0 <= slot < self._size:
+            return "buffer", f"has no buffer among {self._size}"
+        taken = slot in self._cells
         self._cells[slot] = cell
         self._slots[cell] = slot
-        return None if holder < 0 else ("buffer", "overwrites a buffer that is in use")
+        return ("buffer", "overwrites a buffer that is in use") if taken else None
 
     def release(self, cell: int) -> None:
         """Free the buffer of a cell, if it has one."""
         slot = self._slots.pop(cell, -1)
-        if slot >= 0 and self._cells[slot] == cell:
-            self._cells[slot] = -1
+        if self._cells.get(slot) == cell:
+            del self._cells[slot]
 
 
 class _RankContent:

@@ -6,8 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, cast
 
+from ppdsl.schedules.checks import quote
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
 Kind = Literal["F", "B", "I", "W"]
 """Forward, whole backward, input gradient, weight gradient."""
@@ -78,7 +80,7 @@ def read_action(text: str) -> Action:
     """
     match = _ACTION.fullmatch(text)
     if match is None:
-        message = f"invalid action {text!r}: expected a stage, one of F B I W, and a microbatch, such as 2F0"
+        message = f"invalid action {quote(text)}: expected a stage, one of F B I W, and a microbatch, such as 2F0"
         raise ValueError(message)
     return Action(int(match[1]), cast("Kind", match[2]), int(match[3]))
 
@@ -105,9 +107,10 @@ def read_schedule_csv(text: str, name: str = "csv") -> Schedule:
         name: A name for the schedule.
 
     Raises:
-        ValueError: A cell is not an action, or a stage below the highest has none.
+        ValueError: A cell is not an action, or a stage or a microbatch below the highest has none.
     """
     ranks = read_csv(text)
+    _refuse_gaps("microbatch", {batch for actions in ranks for _, _, batch in actions})
     return Schedule(name, find_owners(ranks), count_microbatches(ranks), ranks)
 
 
@@ -148,11 +151,16 @@ def find_owners(ranks: Iterable[Iterable[tuple[int, str, int]]]) -> tuple[int, .
         for stage, kind, _ in rows:
             if kind in KINDS:
                 owners.setdefault(stage, rank)
-    for stage in range(max(owners, default=-1)):
-        if stage not in owners:
-            message = f"stage {stage} has no action"
-            raise ValueError(message)
+    _refuse_gaps("stage", owners)
     return tuple(owners[stage] for stage in range(len(owners)))
+
+
+def _refuse_gaps(what: str, numbers: Collection[int]) -> None:
+    """Raise ValueError where a number below the highest is not there. Only as many are looked at as there are."""
+    for number in range(max(numbers, default=-1)):
+        if number not in numbers:
+            message = f"{what} {number} has no action"
+            raise ValueError(message)
 
 
 def count_microbatches(ranks: Iterable[Iterable[tuple[int, str, int]]]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ppdsl.costs.stages import cost_stages, count_messages
+from ppdsl.schedules.checks import check_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,8 +37,9 @@ def measure_memory(plan: Plan, schedule: Schedule, costs: Costs, *, depth: int =
         depth: How many actions ahead of its use a receive is posted.
 
     Raises:
-        ValueError: The costs name a decoder layer that the plan does not have.
+        ValueError: The costs name a decoder layer that the plan does not have, or the depth is negative.
     """
+    check_count("depth", depth, least=0)
     stages = cost_stages(plan, costs)
     params = [0.0] * plan.pp
     for owner, stage in zip(schedule.owners, stages, strict=True):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from copy import deepcopy
 
 from ppdsl.costs.schema import SCHEMA as COSTS
-from ppdsl.schemas import check, plan, simulate
+from ppdsl.schemas import check, plan, simulate, suggest
 
 __all__ = ["NAMES", "schema_for"]
 
-_SCHEMAS = {"check": check.SCHEMA, "plan": plan.SCHEMA, "simulate": simulate.SCHEMA, "costs": COSTS}
+_SCHEMAS = {"check": check.SCHEMA, "plan": plan.SCHEMA, "simulate": simulate.SCHEMA, "suggest": suggest.SCHEMA, "costs": COSTS}
 NAMES = tuple(_SCHEMAS)
 """What has a schema."""
 

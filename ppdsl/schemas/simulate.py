@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ppdsl.schemas.fields import DRAFT, Schema, choice, integer, number, or_null, record, string
+from ppdsl.schemas.suggest import STALLS
 from ppdsl.simulation.schema import FIELDS
 
 _FIELDS: dict[str, Schema] = {
@@ -13,6 +14,7 @@ _FIELDS: dict[str, Schema] = {
     "placement": choice("which rank owns which stage", "loop", "v", "owners"),
     "costs_from": choice("a costs file; the model's shape; or nothing, then all layers cost the same", "file", "shape", "none"),
     "depth": integer("how many actions ahead of its use a receive is posted"),
+    "stalls": STALLS,
     "memory_limit_bytes": or_null(number("memory of a rank by the costs file; null where it does not say")),
 }
 SCHEMA: Schema = {

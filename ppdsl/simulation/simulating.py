@@ -30,7 +30,8 @@ def simulate(plan: Plan, schedule: Schedule, costs: Costs, *, depth: int = 1) ->
         depth: How many actions ahead of its use a receive is posted; only memory depends on it.
 
     Raises:
-        ValueError: The schedule is for another placement, or the costs name a decoder layer that the plan does not have.
+        ValueError: The schedule is for another placement, the costs name a decoder layer that the plan does not have, or the depth is
+            negative.
         StuckError: The schedule cannot be carried out.
     """
     if schedule.owners != tuple(chunk.pp_rank for chunk in plan.chunks) or schedule.pp != plan.pp:

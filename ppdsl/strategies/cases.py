@@ -93,15 +93,7 @@ def layouts(  # noqa: PLR0913 -- bounds, all by name and each with a default
     owners = _draw_owners(draw, pp, vpp, placement)
     counts = _draw_counts(draw, len(owners), max_layers)
     mtp = draw(st.integers(0, max_mtp_layers))
-    stages = ["t" * count for count in counts]
-    last = max((number for number, count in enumerate(counts) if count), default=0)
-    last_chunks = [number for number in range(last, len(owners)) if owners[number] not in owners[number + 1 :]]
-    behind = draw(st.sampled_from(last_chunks)) if mtp else len(owners) - 1
-    if dialect == "ppdsl" and draw(st.booleans()):
-        stages[draw(st.integers(last, behind))] += "N"
-    stages[behind] += "m" * mtp
-    stages[0] = "E" + stages[0]
-    stages[-1] += "L"
+    stages = _draw_stages(draw, counts, mtp, owners, norm=dialect == "ppdsl")
     text = spell(draw, stages, owners if placement == "owners" else None, Style(dialect, removals))
     return LayoutCase(text, tuple(stages), pp, vpp, sum(counts), mtp, placement, tuple(owners))
 
@@ -120,6 +112,20 @@ def _draw_counts(draw: st.DrawFn, stages: int, most: int) -> list[int]:
     if draw(st.booleans()):
         return [draw(st.integers(0, most))] * stages
     return draw(st.lists(st.integers(0, most), min_size=stages, max_size=stages))
+
+
+def _draw_stages(draw: st.DrawFn, counts: Sequence[int], mtp: int, owners: Sequence[int], *, norm: bool) -> list[str]:
+    """Write the symbols of each stage: its decoder layers, MTP layers and final norm where they may stand, input and output layer."""
+    stages = ["t" * count for count in counts]
+    last = max((number for number, count in enumerate(counts) if count), default=0)
+    last_chunks = [number for number in range(last, len(owners)) if owners[number] not in owners[number + 1 :]]
+    behind = draw(st.sampled_from(last_chunks)) if mtp else len(owners) - 1
+    if norm and draw(st.booleans()):
+        stages[draw(st.integers(last, behind))] += "N"
+    stages[behind] += "m" * mtp
+    stages[0] = "E" + stages[0]
+    stages[-1] += "L"
+    return stages
 
 
 def plans(**bounds: int) -> st.SearchStrategy[Plan]:

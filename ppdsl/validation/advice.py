@@ -34,7 +34,7 @@ IMBALANCE = Rule(
     "warning",
     "the heaviest rank carries over 1.25 times the mean",
     "A pipeline runs at the speed of its slowest rank. Layers are counted, not timed, so an uneven split may be right where `E`, `L` or "
-    "`m` are heavy.",
+    "`m` are heavy. A split by --layer-costs is judged by the costs.",
     wrong="check 'Et*6|ttL' --pp 2",
     right="check 'Et*4|t*4L' --pp 2",
 )
@@ -83,7 +83,8 @@ STRIPPED = Rule(
 )
 RULES = (EMPTY_STAGE, IMBALANCE, IMPLIED_VPP, IDLE_RANK, MTP_ALONE, REMOVAL, STRIPPED)
 
-_HEAVY = 1.25
+HEAVY = 1.25
+"""How many times the mean the heaviest rank may carry before it is worth a word."""
 
 
 def advise_empty_stages(subject: Subject) -> Iterator[Diagnostic]:
@@ -121,7 +122,7 @@ def advise_loads(subject: Subject) -> Iterator[Diagnostic]:
         return
     loads = sum_by_rank(subject.form, [stage.count("t") for stage in subject.form.stages], pp, subject.placement)
     heaviest, mean = max(loads), total / pp
-    if heaviest > _HEAVY * mean:
+    if heaviest > HEAVY * mean:
         ranks = [rank for rank, load in enumerate(loads) if load == heaviest]
         yield IMBALANCE.report(
             f"{_named(ranks, 'carries', 'carry')} {plural(heaviest, 'decoder layer')}, {heaviest / mean:.2f} times the mean of {mean:,.2f}",
