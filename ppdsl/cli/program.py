@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 import click
 
-from ppdsl._version import __version__
 from ppdsl.cli.exits import DONE, FAULT, INTERRUPTED
+from ppdsl.cli.groups import LazyGroup, version_option
 from ppdsl.cli.options import Shown, help_option, normalize_name
 from ppdsl.cli.output import Outcome, write
 
@@ -20,21 +19,11 @@ COMMANDS = ("check", "fmt", "compile", "explain", "diff", "simulate", "suggest",
 """The commands, in the order of the help; ``ppdsl.cli.X`` holds the command X as ``command``."""
 
 
-class Program(click.Group):
-    """A group whose commands are modules, loaded by name."""
+class Program(LazyGroup):
+    """The commands of ``ppdsl``."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Give the names of the commands."""
-        del ctx
-        return [*COMMANDS]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Load a command; None where there is none of that name."""
-        del ctx
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = import_module(f"ppdsl.cli.{cmd_name}").command
-        return command
+    names = COMMANDS
+    package = "ppdsl.cli"
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that is asked for; the name of one that does not exist is answered with the nearest."""
@@ -58,14 +47,8 @@ def _nearest(name: str) -> str:
     return f", did you mean '{near[0]}'?" if near else ""
 
 
-def _show_version(context: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001 -- click's signature
-    del parameter
-    if value and not context.resilient_parsing:
-        raise Shown(f"ppdsl {__version__}")
-
-
 @click.group(cls=Program, no_args_is_help=False, context_settings={"token_normalize_func": normalize_name, "max_content_width": 100})
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="Show the version and exit.")
+@version_option("ppdsl")
 @help_option
 def program() -> None:
     """Check, format, explain, compile and simulate pipeline layouts such as 'Et*3||t*3|t*6NL'."""

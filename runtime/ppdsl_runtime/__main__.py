@@ -9,8 +9,11 @@ from ppdsl_runtime.failure.signals import block_termination
 
 
 def main() -> int:
-    """Run a command; what torchrun starts blocks SIGTERM first of all, for the watchdog to take it."""
-    if "RANK" in os.environ and "train" in sys.argv[1:]:
+    """Run a command; what torchrun starts blocks SIGTERM first of all, for the watchdog to take it.
+
+    So the rank that says why a command is refused is not stopped before it has, when another one that says nothing is done sooner.
+    """
+    if "RANK" in os.environ:
         block_termination()
     from ppdsl_runtime.commands.program import run  # noqa: PLC0415 -- loads what starts threads
 

@@ -1,44 +1,100 @@
-"""What a pipeline is put together from: its transport, and what the ranks compare before the first transfer."""
+"""What a pipeline is put together from: its programs and its transport, once the ranks have compared what they were given."""
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from ppdsl_runtime.failure.fingerprints import DifferenceError, list_facts
+import torch
+
+from ppdsl.schedules import Schedule, default_name
+from ppdsl_runtime.failure.fingerprints import DifferenceError, Refused, list_facts, refuse_differences
 from ppdsl_runtime.options import TIMEOUT
+from ppdsl_runtime.programs import Programs, hardware_queues
+from ppdsl_runtime.transport.faults import naming_peer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from torch import nn
-    from torch.distributed import ProcessGroup
 
     from ppdsl.planning import Plan
     from ppdsl_runtime.options import PipelineOptions, StepOptions
-    from ppdsl_runtime.programs import Programs
     from ppdsl_runtime.progress import Progress
     from ppdsl_runtime.transport.interface import Transport
 
 
-def find_facts(plan: Plan, programs: Programs, settings: StepOptions) -> dict[str, str]:
-    """Give what all ranks must have been given alike, by name, as text."""
+class Given(NamedTuple):
+    """What a rank was given, as the others have to know it.
+
+    Attributes:
+        facts: What all ranks must have been given alike, by name, as text.
+        types: The element types of its parameters.
+        tied: The names of its copies of weights that other ranks may have, too.
+    """
+
+    facts: dict[str, str]
+    types: list[str]
+    tied: list[str]
+
+    @classmethod
+    def of(cls, facts: dict[str, str], chunks: Iterable[nn.Module | None], options: PipelineOptions) -> Given:
+        """Say it of this rank."""
+        types = {str(weight.dtype) for module in chunks if module is not None for weight in module.parameters()}
+        return cls(facts, sorted(types), sorted(options.get("tied") or ()))
+
+
+def make_programs(plan: Plan, options: PipelineOptions, settings: StepOptions) -> tuple[Programs | ValueError, dict[str, str]]:
+    """Make the programs, and what all ranks must have been given alike.
+
+    A rank that cannot make them is not to leave the others waiting, so what is wrong is told and not raised.
+
+    Returns:
+        The programs, or what is wrong; and the facts by name, as text.
+    """
+    given = options.get("transport")
+    device = torch.device(options.get("device", "cpu")) if given is None else given.device
+    schedule, program = options.get("schedule"), options.get("program")
     more = {name: getattr(settings, name) for name in ("autocast", "fp32_grads", "dropout_seed")}
-    return list_facts(programs.give(settings.microbatches), plan, **more)
+    try:
+        programs = Programs(plan, schedule, depth=settings.depth, program=program, queues=hardware_queues(device.type))
+        return programs, list_facts(programs.give(settings.microbatches), plan, **more)
+    except ValueError as error:
+        name = schedule.name if isinstance(schedule, Schedule) else schedule
+        name = name or (default_name(plan) if program is None else program.schedule)
+        return error, list_facts(Refused(name, settings.microbatches, settings.depth, str(error)), plan, **more)
 
 
-def compare_types(transport: Transport, chunks: Sequence[nn.Module | None]) -> None:
-    """Compare the element types of the ranks' parameters; a rank without any has no say. All ranks call it.
+def compare(own: Given, options: PipelineOptions, progress: Progress) -> list[Given]:
+    """Compare what the ranks were given, before any of them connects to another. All ranks call it.
+
+    Returns:
+        What each rank was given, by rank.
 
     Raises:
-        DifferenceError: Two ranks have none in common.
+        DifferenceError: Two ranks were not given the same, or have parameters of no common element type; one without any has no say.
+        PeerError: A rank died or took too long.
     """
-    own = {str(weight.dtype) for module in chunks if module is not None for weight in module.parameters()}
-    everywhere = [(rank, types) for rank, types in enumerate(transport.gather(sorted(own))) if types]
-    for rank, types in everywhere:
-        first, others = everywhere[0]
+    given = options.get("transport")
+    everywhere = _gather(own, options, progress) if given is None else given.gather(own)
+    refuse_differences([one.facts for one in everywhere])
+    typed = [(rank, one.types) for rank, one in enumerate(everywhere) if one.types]
+    for rank, types in typed:
+        first, others = typed[0]
         if not {*types} & {*others}:
             raise DifferenceError(f"parameters are {', '.join(others)} on rank {first}, but {', '.join(types)} on rank {rank}")
+    return everywhere
+
+
+def _gather(own: Given, options: PipelineOptions, progress: Progress) -> list[Given]:
+    """Gather over the caller's own group, since torch cannot make one anew safely."""
+    from torch import distributed as dist  # noqa: PLC0415 -- asked for only here
+
+    group = options.get("group")
+    everywhere = [own] * dist.get_world_size(group)
+    with naming_peer(dist.get_rank(group), progress, "meeting the other ranks"):
+        dist.all_gather_object(everywhere, own, group=group)
+    return everywhere
 
 
 def check_chunks(plan: Plan, chunks: Sequence[nn.Module | None], transport: Transport) -> list[nn.Module | None]:
@@ -55,8 +111,14 @@ def check_chunks(plan: Plan, chunks: Sequence[nn.Module | None], transport: Tran
     return [*chunks]
 
 
-def connect(plan: Plan, options: PipelineOptions, facts: dict[str, str], progress: Progress) -> Transport:
+def connect(plan: Plan, options: PipelineOptions, everywhere: Sequence[Given], progress: Progress) -> Transport:
     """Make the transport over torch.distributed.
+
+    Args:
+        plan: The layout.
+        options: Those of the pipeline.
+        everywhere: What each rank was given.
+        progress: Where this rank is.
 
     Raises:
         ValueError: The group has another number of ranks than the plan, or too many channels are needed.
@@ -74,18 +136,13 @@ def connect(plan: Plan, options: PipelineOptions, facts: dict[str, str], progres
         sorted(pairs | {(other, one) for one, other in pairs}),
         group=group,
         device=options.get("device", "cpu"),
-        reductions=_find_sharers([*(options.get("tied") or ())], group),
+        reductions=_find_sharers([one.tied for one in everywhere]),
         timeout=timeout,
-        facts=facts,
         progress=progress,
     )
 
 
-def _find_sharers(names: list[str], group: ProcessGroup | None) -> list[tuple[int, ...]]:
-    """Find the sets of ranks that have copies of the same weights; over the caller's own group, since torch cannot make one anew safely."""
-    from torch import distributed as dist  # noqa: PLC0415 -- asked for only here
-
-    everywhere: list[list[str]] = [[] for _ in range(dist.get_world_size(group))]
-    dist.all_gather_object(everywhere, names, group=group)
-    sharers = {tuple(rank for rank, held in enumerate(everywhere) if name in held) for held in everywhere for name in held}
+def _find_sharers(everywhere: Sequence[Sequence[str]]) -> list[tuple[int, ...]]:
+    """Find the sets of ranks that have copies of the same weights, given the names that each has."""
+    sharers = {tuple(rank for rank, held in enumerate(everywhere) if name in held) for names in everywhere for name in names}
     return sorted(ranks for ranks in sharers if len(ranks) > 1)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppdsl_runtime.dumps import list_dump, read_tensor
+from ppdsl_runtime.reading import load_json, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,24 +123,30 @@ def read_losses(log: str | Path) -> dict[int, float]:
     try:
         lines = Path(log).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{log} cannot be read: {error}") from error
+        raise ValueError(f"{log} cannot be read: {reason_of(error)}") from error
     losses: dict[int, float] = {}
     for number, line in enumerate(lines, 1):
         record = _read_line(line, f"{log}, line {number}")
         if record.get("loss") is None or "step" not in record:
             continue
         step, loss = record["step"], record["loss"]
-        if not isinstance(step, int) or isinstance(loss, bool) or not isinstance(loss, (int, float)):
-            raise ValueError(f"{log}, line {number}: step is {step!a} and loss {loss!a}, not two numbers")  # noqa: TRY004 -- the same
+        if not isinstance(step, int) or not _is_number(loss):
+            raise ValueError(f"{log}, line {number}: step is {step!a} and loss {loss!a}, not two numbers")
         if step in losses:
             raise ValueError(f"{log}, line {number}: step {step} comes twice")
         losses[step] = float(loss)
     return losses
 
 
+def _is_number(value: object) -> bool:
+    """Whether it is a number that a float holds; one that is not finite is."""
+    whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    return whole or isinstance(value, float)
+
+
 def _read_line(line: str, where: str) -> dict[str, Any]:
     try:
-        record = json.loads(line) if line.strip() else {}
+        record = load_json(line) if line.strip() else {}
     except ValueError as error:
         raise ValueError(f"{where}: no JSON: {error}") from error
     if not isinstance(record, dict):

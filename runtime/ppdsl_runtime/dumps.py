@@ -9,6 +9,8 @@ from uuid import uuid4
 import numpy as np
 import torch
 
+from ppdsl_runtime.reading import reason_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
@@ -84,7 +86,7 @@ def read_tensor(file: Path) -> NDArray[Any]:
     try:
         value: NDArray[Any] = np.load(file, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise ValueError(f"{file} cannot be read: {error}") from error
+        raise ValueError(f"{file} cannot be read: {reason_of(error)}") from error
     return value
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ppdsl_runtime.assembling import check_chunks, compare_types, connect, find_facts
-from ppdsl_runtime.chunks.accumulating import MainGrads
+from ppdsl_runtime.assembling import Given, check_chunks, compare, connect, make_programs
+from ppdsl_runtime.chunks.accumulating import MainGrads, forget_main_grads
 from ppdsl_runtime.chunks.building import build
 from ppdsl_runtime.chunks.deferring import Deferral
 from ppdsl_runtime.chunks.running import Runner, RunOptions
@@ -17,12 +17,10 @@ from ppdsl_runtime.chunks.tying import TiedWeights
 from ppdsl_runtime.executor import Binding, Pool, Recorder, Walker, bind
 from ppdsl_runtime.executor.binding import Rank
 from ppdsl_runtime.executor.edges import Edge
-from ppdsl_runtime.failure.fingerprints import compare_facts
 from ppdsl_runtime.gradients import Gradients
 from ppdsl_runtime.losses import Losses
 from ppdsl_runtime.microbatches import Batch, StepForm
 from ppdsl_runtime.options import PipelineOptions, StepOptions
-from ppdsl_runtime.programs import Programs, hardware_queues
 from ppdsl_runtime.progress import Progress
 from ppdsl_runtime.stepping import Step, tell_form
 
@@ -78,17 +76,16 @@ class Pipeline:
         self.plan = plan
         self.options = settings = StepOptions.of(options)
         given = options.get("transport")
-        queues = hardware_queues(torch.device(options.get("device", "cpu")).type if given is None else given.device.type)
-        self._programs = Programs(plan, options.get("schedule"), depth=settings.depth, program=options.get("program"), queues=queues)
-        facts = find_facts(plan, self._programs, settings)
+        programs, facts = make_programs(plan, options, settings)
         self.progress: Progress = getattr(given, "progress", None) or options.get("progress") or Progress()
-        self.transport: Transport = given or connect(plan, options, facts, self.progress)
+        everywhere = compare(Given.of(facts, chunks, options), options, self.progress)
+        if isinstance(programs, ValueError):
+            raise programs
+        self._programs = programs
+        self.transport: Transport = given or connect(plan, options, everywhere, self.progress)
         self._owns_transport = given is None
-        if given is not None:
-            compare_facts(given, facts)
         self.rank = self.transport.rank
         self.chunks = check_chunks(plan, chunks, self.transport)
-        compare_types(self.transport, self.chunks)
         self.has_loss = plan.chunks[-1].pp_rank == self.rank
         self.steps = 0
         self._prepare(loss_fn, options)
@@ -120,6 +117,8 @@ class Pipeline:
         self._walker.recorder = options.get("recorder")
         parameters = [weight for module in self.chunks if module is not None for weight in module.parameters()]
         self._main_grads = MainGrads(parameters) if settings.fp32_grads else None
+        if not settings.fp32_grads:
+            forget_main_grads(parameters)
         self._tied = TiedWeights(options.get("tied") or {}, self.transport)
         self._gradients = Gradients(parameters, self._tied.copies(), self.transport)
         self._deferral: Deferral | None = None

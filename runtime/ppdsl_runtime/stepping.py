@@ -43,8 +43,9 @@ class Step(NamedTuple):
             walker.walk(self.binding.calls)
             self.rank.transport.finish()
         finally:
-            for runner in self.rank.runners.values():
-                runner.finish()
+            for stage in self.binding.stages.values():
+                stage.runner.finish()
+                stage.finish()
 
 
 class _Refusal(NamedTuple):

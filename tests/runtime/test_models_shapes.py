@@ -65,7 +65,7 @@ def test_what_has_a_default_may_be_left_out() -> None:
             "rope_scaling.high_freq_factor is 1.0, not above low_freq_factor = 1.0",
         ),
         ({"rope_scaling": 8}, "rope_scaling is 8, not an object"),
-        ({"depth": 4}, "'depth' is an unknown field of ModelShape; there are family, layers, "),
+        ({"depth": 4}, "'depth' is an unknown field of the model; there are family, layers, "),
     ],
 )
 def test_a_size_out_of_range_is_refused(changes: dict[str, object], text: str) -> None:
@@ -80,8 +80,8 @@ def test_a_size_out_of_range_is_refused(changes: dict[str, object], text: str) -
         ("gpt2-tiny,layers", "'layers' is not of the form field=value, with one of family, layers, "),
         ("gpt2-tiny,depth=3", "'depth=3' is not of the form field=value"),
         ("gpt2-tiny,layers=x", "layers is 'x', not a number, true, false or null"),
-        ("{", "ModelShape is no JSON: "),
-        ('{"family": "gpt2"}', "ModelShape lacks layers, hidden, heads, vocab"),
+        ("{", "the model is no JSON: "),
+        ('{"family": "gpt2"}', "the model lacks layers, hidden, heads, vocab"),
     ],
 )
 def test_what_cannot_be_read_is_refused(given: str, text: str) -> None:

@@ -66,6 +66,24 @@ def test_parameters_of_16_bits_accumulate_in_fp32(schedule: str) -> None:
     torch.testing.assert_close(norm, expected, rtol=1e-6, atol=0)
 
 
+def test_a_pipeline_without_fp32_gradients_has_nothing_of_one_that_had_them() -> None:
+    chunks, twins = ([Toy(stage, dtype=torch.bfloat16) for stage in range(2)] for _ in range(2))
+    data = toy_data(8, dtype=torch.bfloat16)
+
+    def step(pipeline: Pipeline) -> torch.Tensor:
+        pipeline.step(*data.inputs, target=data.target)
+        return pipeline.grad_norm()
+
+    run_pipeline(PLAN, chunks, step, microbatches=4, fp32_grads=True)
+    later = run_pipeline(PLAN, chunks, step, microbatches=4)
+    assert later == run_pipeline(PLAN, twins, step, microbatches=4)
+    for chunk, twin in zip(chunks, twins, strict=True):
+        for weight, right in zip(chunk.parameters(), twin.parameters(), strict=True):
+            assert weight.grad is not None
+            assert right.grad is not None
+            assert torch.equal(weight.grad, right.grad)
+
+
 @pytest.mark.parametrize("schedule", ["1f1b", "zb_h1"])
 @pytest.mark.parametrize("checkpoint", [False, True])
 def test_autocast_gives_what_it_gives_in_one_process(schedule: str, checkpoint: bool) -> None:  # noqa: FBT001 -- a parameter
@@ -174,18 +192,24 @@ def test_layers_draw_other_numbers_and_leave_the_generator_as_it_was() -> None:
     assert not torch.equal(torch.get_rng_state(), before)
 
 
-def test_evaluation_gives_the_modules_their_mode_back() -> None:
+@pytest.mark.parametrize("seed", [None, 1])
+def test_a_step_gives_the_modules_their_mode_back(seed: int | None) -> None:
     chunks = [Dropping(range(1)), Dropping(range(1, 2))]
-    modes: list[tuple[bool, bool]] = []
-    chunks[0].register_forward_pre_hook(lambda module, _: modes.append((module.training, torch.is_grad_enabled())))
+    chunks[1].eval()
+    modes: list[tuple[bool, bool, bool]] = []
+    chunks[0].register_forward_pre_hook(lambda module, _: modes.append((module.training, module.dropout.training, torch.is_grad_enabled())))
     hidden = torch.ones(4, WIDTH, dtype=torch.float64)
 
     def work(pipeline: Pipeline) -> object:
-        pipeline.eval_step(hidden, target=hidden)
-        return pipeline.step(hidden, target=hidden)
+        own = chunks[pipeline.rank]
+        found = []
+        for act in (pipeline.eval_step, pipeline.step):
+            act(hidden, target=hidden)
+            found.append({own.training, own.dropout.training})
+        return found
 
-    run_pipeline(PLAN, chunks, work, loss_fn=lambda output, _: output.sum(), dropout_seed=1)
-    assert modes == [(False, False), (True, True)]
+    assert run_pipeline(PLAN, chunks, work, loss_fn=lambda output, _: output.sum(), dropout_seed=seed) == [[{True}] * 2, [{False}] * 2]
+    assert modes == [(False, False, False), (seed is not None, seed is not None, True)]
 
 
 def test_a_recorder_is_told_every_action_in_order() -> None:

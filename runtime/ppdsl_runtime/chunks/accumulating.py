@@ -42,6 +42,13 @@ class MainGrads:
         self._handles.clear()
 
 
+def forget_main_grads(parameters: Iterable[nn.Parameter]) -> None:
+    """Have ``grad`` be the gradient of parameters again, whatever an earlier pipeline has left in ``main_grad``."""
+    for weight in parameters:
+        if main_grad_of(weight) is not None:
+            del weight.main_grad  # type: ignore[attr-defined]  # set above
+
+
 def _accumulate(weight: nn.Parameter, _: torch.Tensor) -> None:
     main = main_grad_of(weight)
     if main is not None and weight.grad is not None:

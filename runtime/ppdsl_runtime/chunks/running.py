@@ -82,17 +82,16 @@ class Runner:
     def begin(self, *, train: bool) -> None:
         """Begin a step: turn dropout off, unless it is asked for; all of training mode where nothing is trained."""
         self._unchecked = [weight for weight in self.parameters if type(weight) is torch.nn.Parameter]
-        self._trained = []
-        if self.module is not None and not train:
-            self._trained = [part for part in self.module.modules() if part.training]
-        for part in self._trained if not train else self._silenced:
-            if part.training:
-                part.training = False
+        parts = self._silenced if train or self.module is None else self.module.modules()
+        self._trained = [part for part in parts if part.training]
+        for part in self._trained:
+            part.training = False
 
     def finish(self) -> None:
         """End a step: give the modules their training mode back."""
         for part in self._trained:
             part.training = True
+        self._trained = []
 
     @contextmanager
     def putting_off(self) -> Iterator[Store]:

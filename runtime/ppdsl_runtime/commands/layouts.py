@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-import click
-
-from ppdsl import LayoutError, Plan
 from ppdsl.cli.exits import DONE, exit_code
 from ppdsl.cli.inputs import read_inputs
 from ppdsl.cli.options import refuse
@@ -17,14 +12,17 @@ from ppdsl.cli.output import look_of
 from ppdsl.cli.reports import format_diagnostics
 from ppdsl.cli.singles import check_single, refuse_layout, require_sizes
 from ppdsl.compiling import plan_of
-from ppdsl.lowering import Program, lower, program_from_json
+from ppdsl.lowering import lower
 from ppdsl.proving import verify
 from ppdsl.schedules import make_schedule
+from ppdsl_runtime.commands.plans import read_compiled
 from ppdsl_runtime.commands.program import RefusedError
 from ppdsl_runtime.models import check_plan
 
 if TYPE_CHECKING:
+    from ppdsl import Plan
     from ppdsl.cli.options import Values
+    from ppdsl.lowering import Program
     from ppdsl_runtime.models import ModelShape
 
     class LayoutValues(Values, total=False):
@@ -42,10 +40,12 @@ class Laid(NamedTuple):
     Attributes:
         plan: Which rank holds what.
         program: What each rank does; proved.
+        warnings: What is said of the layout, which is valid all the same.
     """
 
     plan: Plan
     program: Program
+    warnings: str = ""
 
 
 def choose_layout(values: LayoutValues, shape: ModelShape, ranks: int) -> Laid:
@@ -60,30 +60,13 @@ def choose_layout(values: LayoutValues, shape: ModelShape, ranks: int) -> Laid:
         click.UsageError: No layout is given, or more than one, or the schedule does not fit.
         RefusedError: The layout is not valid for this model and these ranks; the text has the diagnostics.
     """
-    laid = _read_compiled(values, values["plan"]) if values.get("plan") is not None else _read_written(values, shape, ranks)
-    try:
-        check_plan(laid.plan, shape)
-    except ValueError as error:
-        raise RefusedError(f"error: {error}") from None
-    if laid.plan.pp != ranks:
-        raise RefusedError(f"error: the layout has {laid.plan.pp} pipeline ranks, the run has {ranks} (torchrun --nproc-per-node)")
-    if laid.program.microbatches > values["global_batch_size"]:
-        sequences = f"{values['global_batch_size']} sequences (--global-batch-size)"
-        raise RefusedError(f"error: {laid.program.microbatches} microbatches cannot be made of {sequences}")
-    return laid
+    if ranks > 1 and "-" in (*values["layouts"], *values["launch_files"]):
+        refuse("standard input is shared by all ranks, so the layout cannot come from it")
+    path = values.get("plan")
+    return _follow_written(values, shape, ranks) if path is None else _follow_compiled(values, path, shape, ranks)
 
 
-def _count_microbatches(values: LayoutValues, pp: int) -> int:
-    """Give the number of microbatches of a step: as typed, or twice pp, or as many as there are sequences."""
-    sequences, size = values["global_batch_size"], values["batch"]
-    if size is None:
-        return min(2 * pp, sequences) if values["microbatches"] is None else values["microbatches"]
-    if size < 1 or sequences % size or values["microbatches"] not in {None, sequences // size}:
-        refuse(f"--global-batch-size is {sequences}, which is not --microbatches times --batch = {size}")
-    return sequences // size
-
-
-def _read_written(values: LayoutValues, shape: ModelShape, ranks: int) -> Laid:
+def _follow_written(values: LayoutValues, shape: ModelShape, ranks: int) -> Laid:
     plain = {"target": None, "features": (), "output_format": "text", "warn_error": False, "verbose": False}
     filled = cast("LayoutValues", {**values, **plain})
     pp = filled["pp"] = ranks if filled["pp"] is None else filled["pp"]
@@ -98,40 +81,60 @@ def _read_written(values: LayoutValues, shape: ModelShape, ranks: int) -> Laid:
     if code != DONE or report.result is None:
         raise RefusedError(refuse_layout(report, inputs, filled, code).stderr.rstrip("\n"), code)
     warnings = format_diagnostics([report], "text", look_of(sys.stderr, values["color"]), verbose=False)
-    if warnings:
-        click.echo(warnings, err=True)
     plan, options = plan_of(report.result), report.result.options
+    _check_sizes(plan, shape, ranks)
+    program = _make_program(values, plan, options.microbatches or 1, options.microbatch_group_size)
+    return Laid(plan, _prove(program, "the layout's program"), warnings)
+
+
+def _follow_compiled(values: LayoutValues, path: str, shape: ModelShape, ranks: int) -> Laid:
+    """Take what was compiled before. It is proved again: a file may have been changed."""
+    plan, program = read_compiled(path, values)
+    _check_sizes(plan, shape, ranks)
+    if program is None:
+        program = _make_program(values, plan, _count_microbatches(values, plan.pp), values["microbatch_group_size"])
+    elif values["batch"] is None:
+        _check_count(program.microbatches, values["global_batch_size"])
+    elif _count_microbatches(values, plan.pp) != program.microbatches:
+        sequences = f"{values['global_batch_size']} sequences by {values['batch']} (--batch)"
+        raise RefusedError(f"error: {sequences} are not the {program.microbatches} microbatches that the program of {path} has")
+    return Laid(plan, _prove(program, f"the program of {path}"))
+
+
+def _make_program(values: LayoutValues, plan: Plan, microbatches: int, group: int | None) -> Program:
+    depth = values.get("depth")
     try:
-        schedule = make_schedule(plan, values["schedule"], options.microbatches or 1, group=options.microbatch_group_size)
+        return lower(make_schedule(plan, values["schedule"], microbatches, group=group), 1 if depth is None else depth)
     except ValueError as error:
         refuse(str(error))
-    depth = values.get("depth")
-    return Laid(plan, _prove(lower(schedule, 1 if depth is None else depth), "the layout's program"))
 
 
-def _read_compiled(values: LayoutValues, path: str | None) -> Laid:
-    """Read what ``ppdsl compile -o FILE`` wrote. It is proved again: a file may have been changed."""
-    forms = ("layouts", "given_layout", "launch_files", "uniform", "partition", "chunks", "lists", "rank_major")
-    if any(values.get(name) for name in forms):
-        refuse("--plan and a layout are given; one of them is enough")
+def _count_microbatches(values: LayoutValues, pp: int) -> int:
+    """Give the number of microbatches of a step: as typed, or twice pp, or as many as there are sequences."""
+    sequences, size = values["global_batch_size"], values["batch"]
+    if size is None:
+        return _check_count(min(2 * pp, sequences) if values["microbatches"] is None else values["microbatches"], sequences)
+    if size < 1:
+        refuse(f"--batch is {size}, not an integer from 1")
+    if sequences % size or values["microbatches"] not in {None, sequences // size}:
+        refuse(f"--global-batch-size is {sequences}, which is not --microbatches times --batch = {size}")
+    return sequences // size
+
+
+def _check_count(microbatches: int, sequences: int) -> int:
+    """Give a number of microbatches as it is; a program of too many is never made."""
+    if microbatches > sequences:
+        raise RefusedError(f"error: {microbatches} microbatches cannot be made of {sequences} sequences (--global-batch-size)")
+    return microbatches
+
+
+def _check_sizes(plan: Plan, shape: ModelShape, ranks: int) -> None:
     try:
-        document = json.loads(Path(path or "").read_text(encoding="utf-8"))
-        scheduled = document.pop("schedule", None) if isinstance(document, dict) else None
-        plan = Plan.from_json(document)
-        if scheduled is not None:
-            program = program_from_json(scheduled)
-        else:
-            batches = _count_microbatches(values, plan.pp)
-            depth = values.get("depth")
-            program = lower(make_schedule(plan, values["schedule"], batches), 1 if depth is None else depth)
-    except LayoutError as error:
-        raise RefusedError(f"error: {path} holds no valid plan\n{error}") from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror.lower() if isinstance(error, OSError) and error.strerror else error
-        raise RefusedError(f"error: cannot read the plan {path}: {reason}") from None
-    if program.owners != tuple(chunk.pp_rank for chunk in plan.chunks):
-        raise RefusedError(f"error: {path} holds a program for other stages than those of its plan")
-    return Laid(plan, _prove(program, f"the program of {path}"))
+        check_plan(plan, shape)
+    except ValueError as error:
+        raise RefusedError(f"error: {error}") from None
+    if plan.pp != ranks:
+        raise RefusedError(f"error: the layout has {plan.pp} pipeline ranks, the run has {ranks} (torchrun --nproc-per-node)")
 
 
 def _prove(program: Program, what: str) -> Program:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ppdsl_runtime.commands.program import RefusedError
 from ppdsl_runtime.models import open_weights, read_shape
 
 if TYPE_CHECKING:
@@ -24,18 +23,16 @@ def choose_model(values: ModelValues) -> tuple[ModelShape, WeightSource | None]:
         The sizes, and the weights; None for random ones.
 
     Raises:
-        RefusedError: There is no such model, the weights cannot be read or have other sizes, or the sequences are too long for it.
+        ValueError: There is no such model, the weights cannot be read or have other sizes, or the sequences are too long for it.
+        OSError: The weights cannot be read.
     """
     name, path, dropout = values["model"], values["weights"], values["dropout"]
-    try:
-        weights = None if path is None else open_weights(path)
-        shape = weights.shape if name is None and weights is not None else read_shape(name or "gpt2-tiny")
-        if dropout is not None:
-            shape = replace(shape, dropout=dropout)
-        if weights is not None:
-            weights.check(shape)
-    except (OSError, ValueError) as error:
-        raise RefusedError(f"error: {error}") from None
+    weights = None if path is None else open_weights(path)
+    shape = weights.shape if name is None and weights is not None else read_shape("gpt2-tiny" if name is None else name)
+    if dropout is not None:
+        shape = replace(shape, dropout=dropout)
+    if weights is not None:
+        weights.check(shape)
     if values["seq"] > shape.max_positions:
-        raise RefusedError(f"error: --seq is {values['seq']:,}, the model has {shape.max_positions:,} positions")
+        raise ValueError(f"--seq is {values['seq']:,}, the model has {shape.max_positions:,} positions")
     return shape, weights

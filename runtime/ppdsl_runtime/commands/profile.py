@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from torch import distributed as dist
 
+from ppdsl.cli.files import write_file
 from ppdsl.cli.options import help_option
 from ppdsl.cli.output import Outcome
 from ppdsl_runtime.commands.models import DTYPES, choose_model
-from ppdsl_runtime.commands.options import model_options
-from ppdsl_runtime.commands.runs import check_writable, refusing
+from ppdsl_runtime.commands.options import Place, model_options
+from ppdsl_runtime.commands.runs import check_writable, refusing, running, speaking_once
+from ppdsl_runtime.failure.signals import unblock_termination
 from ppdsl_runtime.models import ChunkBuilder
 from ppdsl_runtime.profiling import Workload, measure_link, profile_kinds, write_costs
 from ppdsl_runtime.training.worlds import open_world, read_world
@@ -43,7 +44,7 @@ _STATE_BYTES = 8
 @click.option("--batch", type=click.IntRange(1), default=1, metavar="N", help="Sequences of a microbatch. [default: 1]")
 @click.option("--samples", type=click.IntRange(1), default=20, metavar="N", help="Runs of each layer. [default: 20]")
 @click.option("--warmup-samples", type=click.IntRange(0), default=1, metavar="N", help="First runs that are dropped. [default: 1]")
-@click.option("-o", "--output", metavar="FILE", help="Write the costs to a file instead of standard output.")
+@click.option("-o", "--output", type=Place(), metavar="FILE", help="Write the costs to a file instead of standard output.")
 @help_option
 def command(**values: Unpack[ProfileValues]) -> Outcome:
     """Measure a layer of each kind: forward, both halves of the backward, memory; and, on two ranks or more, a message between two.
@@ -52,12 +53,15 @@ def command(**values: Unpack[ProfileValues]) -> Outcome:
     """
     with refusing():
         world = read_world(values["device"])
+    with speaking_once(), refusing():
         shape, weights = choose_model(values)
         check_writable(values["output"])
         work = Workload(values["batch"], values["seq"], values["samples"], values["warmup_samples"])
+        work.check()
         dtype = DTYPES[values["dtype"]]
+    unblock_termination()
     builder = ChunkBuilder(shape, weights, seed=values["seed"], dtype=dtype, device=world.device)
-    with open_world(world, _TIMEOUT), refusing():
+    with running(world), open_world(world, _TIMEOUT):
         dist.barrier()
         found = profile_kinds(builder, work)
         ranks: list[dict[str, KindCosts]] = [{} for _ in range(world.size)]
@@ -68,5 +72,5 @@ def command(**values: Unpack[ProfileValues]) -> Outcome:
     text = json.dumps(write_costs(ranks, p2p, 2 * dtype.itemsize + _STATE_BYTES), indent=2) + "\n"
     if values["output"] is None:
         return Outcome(text)
-    Path(values["output"]).write_text(text, encoding="utf-8")
+    write_file(values["output"], text)
     return Outcome()

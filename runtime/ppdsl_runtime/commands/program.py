@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+import os
+import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from ppdsl._version import __version__
-from ppdsl.cli.exits import DONE, INTERRUPTED
+from ppdsl.cli.exits import DONE, FAULT, INTERRUPTED
+from ppdsl.cli.files import UnwritableError
+from ppdsl.cli.groups import LazyGroup, version_option
 from ppdsl.cli.options import Shown, help_option, normalize_name
 from ppdsl.cli.output import Outcome, write
 from ppdsl.cli.refusals import refuse_usage
@@ -30,31 +32,20 @@ class RefusedError(Exception):
         self.exit_code = exit_code
 
 
-class Program(click.Group):
-    """A group whose commands are modules, loaded by name."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Give the names of the commands."""
-        del ctx
-        return [*COMMANDS]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Load a command; None where there is none of that name."""
-        del ctx
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = import_module(f"ppdsl_runtime.commands.{cmd_name}").command
-        return command
+def speaks() -> bool:
+    """Whether this rank is the one that speaks for its host, of what all ranks find in what was typed; a process that is alone is."""
+    return "RANK" not in os.environ or os.environ.get("LOCAL_RANK", "0") == "0"
 
 
-def _show_version(context: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001 -- click's signature
-    del parameter
-    if value and not context.resilient_parsing:
-        raise Shown(f"ppdsl_runtime {__version__}")
+class Program(LazyGroup):
+    """The commands of ``python -m ppdsl_runtime``."""
+
+    names = COMMANDS
+    package = "ppdsl_runtime.commands"
 
 
 @click.group(cls=Program, no_args_is_help=False, context_settings={"token_normalize_func": normalize_name, "max_content_width": 100})
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="Show the version and exit.")
+@version_option("ppdsl_runtime")
 @help_option
 def program() -> None:
     """Train GPT-2 and LLaMA under any pipeline layout, beside one process to compare with."""
@@ -67,22 +58,33 @@ def run(arguments: Sequence[str]) -> int:
         arguments: What stands behind the program's name.
 
     Returns:
-        The exit code. A fault of a rank inside a run is raised, so that its traceback is seen.
+        The exit code.
     """
-    return write(_answer(list(arguments)))
+    try:
+        outcome = _answer(list(arguments))
+    except Exception as error:  # noqa: BLE001 -- a fault must not look like two runs that differ; its traceback is shown whole
+        sys.excepthook(type(error), error, error.__traceback__)
+        outcome = Outcome(exit_code=FAULT)
+    return write(outcome)
 
 
 def _answer(arguments: list[str]) -> Outcome:
     try:
         result = program.main(arguments, _NAME, standalone_mode=False)
     except Shown as shown:
-        return Outcome(f"{shown}\n")
+        return Outcome(f"{shown}\n" if speaks() else "")
     except RefusedError as error:
         return Outcome(stderr=f"{error}\n" if str(error) else "", exit_code=error.exit_code)
     except click.UsageError as error:
-        return refuse_usage(error, arguments, " ".join([_NAME, *(name for name in arguments[:1] if name in COMMANDS)]))
+        return _refuse(error, arguments)
     except (click.Abort, KeyboardInterrupt):
         return Outcome(exit_code=INTERRUPTED)
     if isinstance(result, Outcome):
         return result
     return Outcome(exit_code=result if isinstance(result, int) else DONE)
+
+
+def _refuse(error: click.UsageError, arguments: list[str]) -> Outcome:
+    if not (speaks() or isinstance(error, UnwritableError)):  # only the rank that writes a file finds that it cannot
+        return Outcome(exit_code=error.exit_code)
+    return refuse_usage(error, arguments, " ".join([_NAME, *(name for name in arguments[:1] if name in COMMANDS)]))

@@ -7,15 +7,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ppdsl.rendering.characters import visible
 from ppdsl_runtime.commands.models import DTYPES, choose_model
-from ppdsl_runtime.commands.program import RefusedError
+from ppdsl_runtime.commands.program import RefusedError, speaks
 from ppdsl_runtime.data import Batches, load_tokens
+from ppdsl_runtime.failure.fingerprints import DifferenceError
+from ppdsl_runtime.models import WeightsError
+from ppdsl_runtime.reading import reason_of
 from ppdsl_runtime.training.settings import TrainSettings
+from ppdsl_runtime.training.worlds import JoinError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ppdsl_runtime.commands.options import RunValues
+    from ppdsl_runtime.training.worlds import World
 
 
 @contextmanager
@@ -27,11 +33,44 @@ def refusing() -> Iterator[None]:
     """
     try:
         yield
-    except ValueError as error:
-        raise RefusedError(f"error: {error}") from None
-    except OSError as error:
-        name = "" if error.filename is None else f"{error.filename}: "
-        raise RefusedError(f"error: {name}{(error.strerror or str(error)).lower()}") from None
+    except (ValueError, OSError) as error:
+        raise RefusedError(f"error: {_tell(error)}") from None
+
+
+@contextmanager
+def running(world: World) -> Iterator[None]:
+    """Turn what the user can mend into one line, also where it shows only inside a run; anything else keeps its traceback.
+
+    Raises:
+        RefusedError: In the place of an error of a file, of weights that are not there, of ranks that were given different things, or that
+            did not meet.
+    """
+    try:
+        yield
+    except BrokenPipeError:  # nobody reads any more
+        raise
+    except DifferenceError as error:
+        raise RefusedError(f"error: {_tell(error)}" if speaks() else "") from None
+    except (JoinError, WeightsError, OSError) as error:
+        rank = f"rank {world.rank}: " if world.size > 1 and not isinstance(error, JoinError) else ""
+        raise RefusedError(f"error: {rank}{_tell(error)}") from None
+
+
+@contextmanager
+def speaking_once() -> Iterator[None]:
+    """Let one rank of each host say what all of them find; they were all given the same."""
+    try:
+        yield
+    except RefusedError as error:
+        if speaks():
+            raise
+        raise RefusedError("", error.exit_code) from None
+
+
+def _tell(error: Exception) -> str:
+    """Say what is wrong, and with which file, in characters that a terminal shows."""
+    name = f"{error.filename}: " if isinstance(error, OSError) and error.filename is not None else ""
+    return visible(f"{name}{reason_of(error)}")
 
 
 def choose_settings(values: RunValues) -> TrainSettings:
@@ -40,15 +79,17 @@ def choose_settings(values: RunValues) -> TrainSettings:
     Raises:
         RefusedError: The model, its weights, the data or a file to write cannot be what was typed.
     """
-    shape, weights = choose_model(values)
     with refusing():
+        shape, weights = choose_model(values)
         batches = Batches(load_tokens(values["data"]), batch=values["global_batch_size"], seq=values["seq"], vocab=shape.vocab)
         for name in ("lr", "weight_decay", "clip"):
             check_positive(name.replace("_", "-"), values.get(name), zero=name == "weight_decay")  # type: ignore[arg-type]  # a number
         check_writable(values["log"])
         if values["dump_gradients"] is not None:
             Path(values["dump_gradients"]).mkdir(parents=True, exist_ok=True)
-    autocast = values["autocast"]
+        autocast = values["autocast"]
+        if autocast is not None and values["dtype"] not in {"fp32", autocast}:
+            raise ValueError(f"--autocast is {autocast}, which goes with --dtype fp32, not {values['dtype']}")
     return TrainSettings(
         shape,
         batches,
@@ -68,14 +109,16 @@ def choose_settings(values: RunValues) -> TrainSettings:
     )
 
 
-def check_positive(name: str, value: float | None, *, zero: bool = False) -> None:
+def check_positive(name: str, value: float | None, *, zero: bool = False, most: float | None = None) -> None:
     """Check a number that was typed.
 
     Raises:
-        ValueError: It is not finite, or below 0, or 0 where that has no meaning.
+        ValueError: It is not finite, or below 0, or 0 where that has no meaning, or above the largest one.
     """
     if value is not None and not (0 <= value < float("inf") and (zero or value)):
         raise ValueError(f"--{name} is {value:g}, not a number {'from' if zero else 'above'} 0")
+    if value is not None and most is not None and value > most:
+        raise ValueError(f"--{name} is {value:g}, the most is {most:g}")
 
 
 def check_writable(path: str | None) -> None:

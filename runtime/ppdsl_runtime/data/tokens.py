@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ppdsl_runtime.reading import reason_of
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -67,7 +69,7 @@ def load_tokens(path: str | Path | None = None) -> TokenData:
     try:
         return _map_tokens(Path(path)) if Path(path).suffix == ".bin" else _map_bytes(Path(path))
     except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error}") from error
+        raise ValueError(f"{path} cannot be read: {reason_of(error)}") from error
 
 
 def _map_bytes(path: Path) -> TokenData:

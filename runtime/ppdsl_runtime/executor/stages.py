@@ -122,6 +122,10 @@ class Stage:
         self.input_gradient(batch)
         self.weight_gradient(batch)
 
+    def finish(self) -> None:
+        """End a step: let go of the keyword inputs, which are parts of what the caller gave."""
+        self.sides[:] = [{} for _ in self.sides]
+
     def _hand_back(self, batch: int) -> None:
         payload = self.payloads[batch]
         self.payloads[batch] = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ppdsl._version import __version__
 from ppdsl.lowering import program_to_json
@@ -23,11 +23,27 @@ class DifferenceError(RuntimeError):
     """Ranks were given different things; the text names what differs, every value, and the ranks that have it."""
 
 
-def list_facts(program: Program, plan: Plan, dtype: torch.dtype | None = None, **more: object) -> dict[str, str]:
+class Refused(NamedTuple):
+    """A program that cannot be made on this rank; the other ranks may have been given another, so it is compared like one.
+
+    Attributes:
+        schedule: The schedule that was asked for.
+        microbatches: Number of microbatches.
+        depth: How many actions ahead of its use a receive is posted.
+        reason: Why it cannot be made.
+    """
+
+    schedule: str
+    microbatches: int
+    depth: int
+    reason: str
+
+
+def list_facts(program: Program | Refused, plan: Plan, dtype: torch.dtype | None = None, **more: object) -> dict[str, str]:
     """List what all ranks must have alike.
 
     Args:
-        program: The lowered program.
+        program: The lowered program, or why there is none.
         plan: The plan.
         dtype: The parameters' element type, None where they have several.
         more: What else is to be compared, by name.
@@ -45,8 +61,14 @@ def list_facts(program: Program, plan: Plan, dtype: torch.dtype | None = None, *
         "microbatches": str(program.microbatches),
         "depth": str(program.depth),
         "dtype": str(dtype),
-        "program": "sha256:" + sha256(json.dumps(program_to_json(program), sort_keys=True).encode()).hexdigest(),
+        "program": _fingerprint(program),
     } | {name: str(value) for name, value in more.items()}
+
+
+def _fingerprint(program: Program | Refused) -> str:
+    if isinstance(program, Refused):
+        return f"refused: {program.reason}"
+    return "sha256:" + sha256(json.dumps(program_to_json(program), sort_keys=True).encode()).hexdigest()
 
 
 def compare_facts(transport: Transport, facts: Mapping[str, str]) -> None:

@@ -9,7 +9,7 @@ from ppdsl_runtime.models.presets import PRESETS, read_shape
 from ppdsl_runtime.models.reference import build_reference, one_stage_plan, run_chunks
 from ppdsl_runtime.models.shapes import ModelShape, RopeScaling, check_plan
 from ppdsl_runtime.models.weight_files import open_weights
-from ppdsl_runtime.models.weights import WeightSource
+from ppdsl_runtime.models.weights import WeightsError, WeightSource
 
 __all__ = [
     "PRESETS",
@@ -19,6 +19,7 @@ __all__ = [
     "ModelShape",
     "RopeScaling",
     "WeightSource",
+    "WeightsError",
     "build_reference",
     "check_plan",
     "count_targets",

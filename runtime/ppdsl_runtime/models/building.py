@@ -10,6 +10,7 @@ from torch import nn
 from ppdsl_runtime.models.families import Family, make_family
 from ppdsl_runtime.models.modules import ModelChunk, make_chunk_module
 from ppdsl_runtime.models.random_weights import RandomWeights
+from ppdsl_runtime.models.weights import WeightsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -70,7 +71,8 @@ class ChunkBuilder:
             The chunk, in training mode; None for one that holds nothing.
 
         Raises:
-            ValueError: It holds layers that the model has not, or the weights do not fit.
+            ValueError: It holds layers that the model has not.
+            WeightsError: A weight is not there, or does not fit.
         """
         self._check(chunk)
         layers = chunk.layers[0] < chunk.layers[1] or chunk.mtp_layers[0] < chunk.mtp_layers[1]
@@ -93,9 +95,12 @@ class ChunkBuilder:
         return self._shared[key]
 
     def _load(self, name: str, parameter: nn.Parameter) -> nn.Parameter:
-        value = self.weights.read(name, tuple(parameter.shape))
+        try:
+            value = self.weights.read(name, tuple(parameter.shape))
+        except (ValueError, OSError) as error:
+            raise WeightsError(str(error)) from error
         if value.shape != parameter.shape:
-            raise ValueError(f"{name} has the shape {[*value.shape]} in the weights, the model needs {[*parameter.shape]}")
+            raise WeightsError(f"{name} has the shape {[*value.shape]} in the weights, the model needs {[*parameter.shape]}")
         return nn.Parameter(value.to(dtype=self.dtype, device=self.device, copy=True))
 
     def _check(self, chunk: Chunk) -> None:

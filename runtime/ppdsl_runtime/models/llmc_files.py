@@ -17,6 +17,7 @@ from torch import Tensor
 from ppdsl_runtime.models.llmc_layouts import Piece, count_elements, list_parts
 from ppdsl_runtime.models.shapes import ModelShape, RopeScaling
 from ppdsl_runtime.models.weights import check_sizes
+from ppdsl_runtime.reading import reason_of
 
 GPT2_MAGIC = 20240326
 LLAMA_MAGIC = 20240803
@@ -72,7 +73,7 @@ class LlmcFile:
             size = self.path.stat().st_size
             header = np.fromfile(self.path, dtype="<i4", count=_HEADER)
         except OSError as error:
-            raise ValueError(f"{self.path} cannot be read: {error}") from error
+            raise ValueError(f"{self.path} cannot be read: {reason_of(error)}") from error
         if len(header) < _HEADER:
             raise ValueError(f"{self.path} has {size} bytes, less than a header of {_HEADER_BYTES}")
         read = _read_header(self.path, [int(value) for value in header])

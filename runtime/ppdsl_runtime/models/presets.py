@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import fields, replace
 
 from ppdsl_runtime.models.shapes import ModelShape, RopeScaling, with_scaling
+from ppdsl_runtime.reading import load_json
 
 PRESETS: dict[str, ModelShape] = {
     "gpt2-124m": ModelShape("gpt2", layers=12, hidden=768, heads=12, vocab=50257, tied=True),
@@ -48,6 +48,6 @@ def read_shape(text: str) -> ModelShape:
 
 def _read_value(field: str, text: str) -> object:
     try:
-        return text if field == "family" else json.loads(text.lower() if text.lower() in {"true", "false"} else text)
+        return text if field == "family" else load_json(text.lower() if text.lower() in {"true", "false"} else text)
     except ValueError:
-        raise ValueError(f"{field} is {text!a}, not a number, true, false or null") from None
+        raise ValueError(f"{field} is {text[:40]!a}, not a number, true, false or null") from None

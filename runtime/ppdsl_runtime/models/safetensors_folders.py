@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -11,6 +10,7 @@ from safetensors import SafetensorError, safe_open
 
 from ppdsl_runtime.models.shapes import ModelShape, RopeScaling
 from ppdsl_runtime.models.weights import check_sizes
+from ppdsl_runtime.reading import load_json, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -91,7 +91,7 @@ class SafetensorsFolder:
             with ExitStack() as stack:
                 return use(stack.enter_context(safe_open(path, framework="pt", device="cpu")))
         except (OSError, SafetensorError) as error:
-            raise ValueError(f"{path} cannot be read: {error}") from error
+            raise ValueError(f"{path} cannot be read: {reason_of(error)}") from error
 
 
 def read_folder_shape(folder: str | Path) -> ModelShape:
@@ -163,9 +163,9 @@ def _read_scaling(rope: Mapping[str, Any]) -> RopeScaling | None:
 
 def _read_json(path: Path) -> Mapping[str, Any]:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = load_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from error
+        raise ValueError(f"{path} cannot be read: {reason_of(error)}") from error
     if not isinstance(data, dict):
         raise ValueError(f"{path} is no JSON object")  # noqa: TRY004 -- the file is at fault, not the call
     return data

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Literal, get_args
+
+from ppdsl_runtime.reading import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -134,7 +135,7 @@ class ModelShape:
         Raises:
             ValueError: It is no JSON object, a field is unknown or missing, or a size is refused.
         """
-        return cls(**_read_fields(cls.__name__, data, cls))  # type: ignore[arg-type]  # every value is checked above
+        return cls(**_read_fields("the model", data, cls))  # type: ignore[arg-type]  # every value is checked above
 
 
 def check_plan(plan: Plan, shape: ModelShape) -> None:
@@ -153,7 +154,7 @@ def check_plan(plan: Plan, shape: ModelShape) -> None:
 
 def _read_fields(what: str, data: Mapping[str, object] | str, kind: type) -> dict[str, object]:
     try:
-        values = json.loads(data) if isinstance(data, str) else data
+        values = load_json(data) if isinstance(data, str) else data
     except ValueError as error:
         raise ValueError(f"{what} is no JSON: {error}") from None
     if not hasattr(values, "keys"):

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from ppdsl_runtime.models.shapes import ModelShape
 
 
+class WeightsError(ValueError):
+    """A weight is not there, cannot be read, or has another shape than the model's."""
+
+
 class WeightSource(Protocol):
     """Gives a model's weights one by one, so that each rank takes only its own."""
 

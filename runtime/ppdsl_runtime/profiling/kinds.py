@@ -45,6 +45,15 @@ class Workload(NamedTuple):
     samples: int = 20
     warmup: int = 1
 
+    def check(self) -> None:
+        """Check that there are samples left once the first are dropped.
+
+        Raises:
+            ValueError: There are none.
+        """
+        if self.warmup < 0 or self.samples <= self.warmup:
+            raise ValueError(f"{self.samples} samples are too few to drop the first {self.warmup}")
+
 
 class KindCosts(NamedTuple):
     """What one layer costs; times in ms, medians over the samples.
@@ -81,8 +90,7 @@ def profile_kinds(builder: ChunkBuilder, work: Workload) -> dict[str, KindCosts]
     Raises:
         ValueError: There are no samples left once the first are dropped.
     """
-    if work.warmup < 0 or work.samples <= work.warmup:
-        raise ValueError(f"{work.samples} samples are too few to drop the first {work.warmup}")
+    work.check()
     shape = builder.shape
     kinds = [kind for kind in _CHUNKS if (kind != "t" or shape.layers) and (kind != "m" or shape.mtp_layers)]
     return {kind: _profile(kind, builder, work) for kind in kinds}

@@ -102,7 +102,7 @@ def _train(settings: TrainSettings, pipeline: Pipeline, program: Program, world:
     with StepLog(settings.steps, settings.tokens, path=path, quiet=quiet) as log:
         for step in range(settings.steps):
             log.start_step()
-            if step:
+            if step or settings.steps == 1:  # the first one is slower, and left out where there are others
                 recorder.begin_step(pipeline)
             pipeline.zero_grad()
             loss = _run_step(settings, pipeline, step)

@@ -47,7 +47,10 @@ def schedule_of(program: Program) -> Schedule:
 
 
 def measured_step(schedule: Schedule, ranks: Sequence[Sequence[Record]]) -> Measured:
-    """Put together what the ranks recorded of one step, which they started at one time.
+    """Put together what the ranks recorded of one step.
+
+    Each rank's clock begins with its own step, which they begin at about one time. They are set against each other so that nothing is used
+    before it was made.
 
     Args:
         schedule: The actions of each rank.
@@ -59,10 +62,31 @@ def measured_step(schedule: Schedule, ranks: Sequence[Sequence[Record]]) -> Meas
     for rank, (actions, records) in enumerate(zip(schedule.ranks, ranks, strict=True)):
         if tuple(record.action for record in records) != actions:
             raise ValueError(f"rank {rank} recorded other actions than its schedule has")
-    first = min((records[0].start for records in ranks if records), default=0.0)
-    starts = tuple([(record.start - first) * 1e3 for record in records] for records in ranks)
-    ends = tuple([(record.end - first) * 1e3 for record in records] for records in ranks)
+    late = _set_clocks(schedule, ranks)
+    first = min((records[0].start + late[rank] for rank, records in enumerate(ranks) if records), default=0.0)
+    starts = tuple([(record.start + late[rank] - first) * 1e3 for record in records] for rank, records in enumerate(ranks))
+    ends = tuple([(record.end + late[rank] - first) * 1e3 for record in records] for rank, records in enumerate(ranks))
     return Measured(schedule, Timing(starts, ends, starts))
+
+
+def _set_clocks(schedule: Schedule, ranks: Sequence[Sequence[Record]]) -> list[float]:
+    """Give by how much each rank began later than some rank, in seconds: the least by which no input is used before it was made."""
+    made = {}
+    for rank, records in enumerate(ranks):
+        for (stage, kind, batch), _, end in records:
+            if kind != "W":
+                made[stage, kind == "F", batch] = rank, end
+    least: dict[tuple[int, int], float] = {}
+    for rank, records in enumerate(ranks):
+        for (stage, kind, batch), start, _ in records:
+            maker, end = made.get((stage - 1 if kind == "F" else stage + 1, kind == "F", batch), (rank, start))
+            if kind != "W" and maker != rank:
+                least[maker, rank] = max(least.get((maker, rank), end - start), end - start)
+    late = [0.0] * schedule.pp
+    for _ in late:  # what one rank's clock moves moves others; a chain has no more links than there are ranks
+        for (maker, user), behind in least.items():
+            late[user] = max(late[user], late[maker] + behind)
+    return late
 
 
 def measured_durations(steps: Iterable[Measured], delay: float = 0.0) -> Durations:
