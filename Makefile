@@ -36,7 +36,7 @@ cover: $(VENV)/made-for-tests ## the tests, with the coverage of ppdsl
 
 # pytest rewrites the tests' own assertions, so that they hold under -O too; only ppdsl's would be gone, if it had any.
 optimised: $(VENV)/made-for-tests ## the tests under `python -O`, with few examples a property
-	PYTHONOPTIMIZE=1 PPDSL_HYPOTHESIS_PROFILE=smoke $(PYTEST) $(FAST) -m "not slow and not peer and not packaging" \
+	PYTHONOPTIMIZE=1 PPDSL_HYPOTHESIS_PROFILE=smoke $(PYTEST) $(FAST) -m "not slow and not peer and not packaging and not torchrun" \
 	  -W "ignore:assertions not in test modules:pytest.PytestConfigWarning"
 
 bench: $(VENV)/made-for-tests ## the figures, as ratios

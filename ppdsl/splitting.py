@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import isfinite, lcm
 from typing import TYPE_CHECKING
 
@@ -12,14 +12,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _Counts = tuple[int, ...]
+MOST_CELLS = 400_000
+"""Starts of stages, over all of them, up to which the smallest spread is found exactly; beyond, near an even split alone."""
+_FEWEST_CELLS = 8
+"""How many starts of a stage are looked at there, at least."""
 
 
 def split_evenly(costs: Sequence[float], parts: int, *, first: float = 0.0, last: float = 0.0, min_layers: int = 1) -> _Counts:
     """Split layers into stages so that the heaviest stage weighs as little as any split allows.
 
     Among the splits that reach this least weight, one with the smallest spread is given: the smallest variance of the stages' weights.
-    Where that leaves a choice, earlier stages have more layers. Numbers are taken as they are written in decimals, so that nothing is lost
-    to rounding: 0.1 and 0.2 together weigh what 0.3 weighs.
+    Where that leaves a choice, earlier stages have more layers. With thousands of stages, whose cuts may each lie at thousands of layers,
+    the smallest spread is looked for near the even split alone; the heaviest stage is the lightest possible all the same. Numbers are
+    taken as they are written in decimals, so that nothing is lost to rounding: 0.1 and 0.2 together weigh what 0.3 weighs.
 
     Args:
         costs: Weight of each layer, in forward order, in any one unit; none is negative.
@@ -29,7 +34,7 @@ def split_evenly(costs: Sequence[float], parts: int, *, first: float = 0.0, last
         min_layers: How many layers a stage has at least: 0 or 1.
 
     Returns:
-        The number of layers of each stage. A thousand layers take a fraction of a second.
+        The number of layers of each stage. A thousand layers take a fraction of a second, a hundred thousand some seconds.
 
     Raises:
         ValueError: There are more stages than layers to fill them, no stages, or a weight is negative or not finite.
@@ -106,18 +111,35 @@ class _Stack:
             starts.append(end)
         return starts if starts[-1] == self.layers else None
 
+    def start(self, part: int, end: int, limit: int) -> int:
+        """Give the earliest layer that a stage may start with so that it fits and ends before a layer."""
+        return bisect_left(self.sums, self.sums[end] - limit + self.beside(part))
+
     def earliest(self, limit: int) -> list[int]:
         """Give where each stage may start at the earliest, and the end of the last one, within a limit that fits: the same from behind."""
         starts = [self.layers]
         for part in reversed(range(self.parts)):
-            start = bisect_left(self.sums, self.sums[starts[-1]] - limit + self.beside(part))
-            starts.append(max(start, self.least * part))
+            starts.append(max(self.start(part, starts[-1], limit), self.least * part))
         return starts[::-1]
+
+    def even(self, limit: int, earliest: Sequence[int], latest: Sequence[int]) -> list[int]:
+        """Give a split within a limit, as ``latest`` does, with each cut as near to where an even split has it as those before it allow."""
+        starts = [0]
+        total = self.sums[-1] + self.first + self.last
+        for part in range(self.parts):
+            goal = bisect_left(self.sums, total * (part + 1) // self.parts - self.first)
+            low, high = max(earliest[part + 1], starts[-1] + self.least), min(latest[part + 1], self.reach(part, starts[-1], limit))
+            starts.append(min(max(goal, low), high))
+        return starts
 
 
 def _find_least(stack: _Stack) -> int:
-    """Halve the range of limits until the least one that fits is left."""
-    low, high = 0, stack.sums[-1] + stack.first + stack.last
+    """Double the step above what no split goes below until a limit fits, then halve the range until the least one is left."""
+    total = stack.sums[-1] + stack.first + stack.last
+    low = max(-(-total // stack.parts), max((b - a for a, b in pairwise(stack.sums)), default=0), stack.first, stack.last)
+    high, step = low, 1
+    while stack.latest(high) is None:
+        low, high, step = high + 1, high + step, step * 2
     while low < high:
         middle = (low + high) // 2
         if stack.latest(middle) is not None:
@@ -133,7 +155,7 @@ def _spread_least(stack: _Stack, limit: int) -> _Counts:
     The weight of a stage grows with the stage, so that the best end of a stage never moves back when its start moves on: the ends are found
     by halving, and each end looks only between those of its neighbours.
     """
-    latest, earliest = stack.latest(limit) or [], stack.earliest(limit)
+    earliest, latest = _limit_starts(stack, limit)
     costs: dict[int, int] = {stack.layers: 0}
     choices: list[dict[int, int]] = []
     for part in reversed(range(stack.parts)):
@@ -147,6 +169,20 @@ def _spread_least(stack: _Stack, limit: int) -> _Counts:
         counts.append(ends[at] - at)
         at = ends[at]
     return tuple(counts)
+
+
+def _limit_starts(stack: _Stack, limit: int) -> tuple[list[int], list[int]]:
+    """Give where each stage may start at the earliest and at the latest; where that is too much to look at, only what lies about even."""
+    latest, earliest = stack.latest(limit) or [], stack.earliest(limit)
+    if sum(latest) - sum(earliest) <= MOST_CELLS:
+        return earliest, latest
+    even, around = stack.even(limit, earliest, latest), max(_FEWEST_CELLS, MOST_CELLS // stack.parts) // 2
+    low = [max(start, at - around) for start, at in zip(earliest, even, strict=True)]
+    high = [min(start, at + around) for start, at in zip(latest, even, strict=True)]
+    for part in reversed(range(stack.parts)):  # from each start that is left, one that is left behind it can be reached
+        low[part] = max(low[part], stack.start(part, low[part + 1], limit))
+        high[part] = min(high[part], high[part + 1] - stack.least)
+    return low, high
 
 
 class _Row:

@@ -102,6 +102,19 @@ def test_what_cannot_be_read_names_the_file_and_the_line(folder: Path) -> None:
     assert refusal("bad.csv") == "bad.csv: line 2 is -1.0, not a number above 0"
 
 
+def test_only_numbers_stand_for_ranks(folder: Path) -> None:
+    (folder / "gpt2.records.log.rank1.gz").write_bytes(b"\xff")
+    assert busy(*FOUR, "--costs", "gpt2.records.log") == [10.848, 18.048]
+
+
+@pytest.mark.parametrize("path", ["gpt2.records.log", "gpt2.*.rank?", "gpt2.records.log.rank1"])
+def test_none_of_the_files_that_are_read_is_written_over(path: str, folder: Path) -> None:
+    before = (folder / "gpt2.records.log.rank1").read_text()
+    found = run("simulate", *FOUR, "--costs", path, "--svg", "gpt2.records.log.rank1")
+    assert found == ("", "error: --costs and --svg name the same file (see ppdsl simulate --help)\n", 2)
+    assert (folder / "gpt2.records.log.rank1").read_text() == before
+
+
 def test_costs_of_another_number_of_layers_are_refused() -> None:
     output, errors, code = run("simulate", "Ett|tL", "--pp", "2", "--microbatches", "4", "--costs", str(FOLDER / "list.json"))
     assert (output, code) == ("", 2)

@@ -187,18 +187,17 @@ def test_memory_is_limited_and_traded(loaded: str) -> None:
 
 
 def test_a_search_without_an_answer_exits_3(loaded: str) -> None:
-    output, errors, code = run("--pp", "2", "--num-layers", "8", "--microbatches", "6", "--costs", loaded, "--memory-limit", "1e6")
+    arguments = ("--pp", "2", "--num-layers", "8", "--microbatches", "6", "--costs", loaded, "--memory-limit", "1e6")
+    output, errors, code = run(*arguments)
     assert (output, code) == ("", 3)
     assert errors == (
         "error: no layout fits the memory limit of 1000000 bytes: the leanest that was tried takes 347000000 bytes more "
         "(see ppdsl suggest --help)\n"
     )
-    document = json.loads(
-        run("--pp", "2", "--num-layers", "8", "--microbatches", "6", "--costs", loaded, "--memory-limit", "1e6", "--output-format", "json")[
-            0
-        ]
-    )
+    document = json.loads(run(*arguments, "--output-format", "json")[0])
     assert document["valid"] is False
+    few = run("--pp", "4", "--num-layers", "1", "--microbatches", "4")
+    assert few == ("", "error: 1 decoder layer cannot fill the stages (see ppdsl suggest --help)\n", 3)
 
 
 def test_the_compared_layout_may_have_other_stages(golden: str) -> None:
@@ -236,7 +235,6 @@ def test_an_invalid_layout_to_compare_with_is_shown(golden: str) -> None:
         ([*SIZES, "--vpp", "many"], "invalid value for '--vpp': 'many' is not a whole number"),
         ([*SIZES, "--pp", "0"], "--pp is 0, the range is 1 to 1,048,576"),
         ([*SIZES, "--group", "0"], "--group is 0, the range is 1 to 9"),
-        ([*SIZES, "--num-layers", "2", "--min-layers", "2"], "2 layers cannot fill the stages"),
         ([*SIZES, "--allow-empty", "--min-layers", "1"], "--allow-empty and --min-layers contradict each other"),
         ([*SIZES, "--schedule", "zb_v"], "zb_v needs the placement v with two chunks on each rank"),
         (
@@ -257,6 +255,7 @@ def test_an_invalid_layout_to_compare_with_is_shown(golden: str) -> None:
         ([*SIZES, "--kinds", "dense*12"], "--kinds has more than 9 layers, as many as --num-layers says"),
         ([*SIZES, "--kinds", "dense*,moe"], "--kinds has 'dense*', not a name or name*count"),
         ([*SIZES, "--kinds", "dense*9", "--kind", "moe=2"], "--kind names moe, --kinds has dense"),
+        ([*SIZES, "--kinds", "dense*9", "--kind", "dense=2", "--kind", "dense=3"], "--kind names dense twice"),
         ([*SIZES, "--kinds", "dense*9", "--kind", "dense=much"], "--kind is 'dense=much', not name=factor, such as moe=1.5"),
         ([*SIZES, "--memory-limit", "0"], "--memory-limit is 0, the range is above 0 to 1e+18"),
         ([*SIZES, "--time-limit", "0"], "--time-limit is 0, the range is 1 to 1,000,000"),

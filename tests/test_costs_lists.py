@@ -66,6 +66,7 @@ def test_a_list_fits_no_model_of_another_size() -> None:
         ("1,2,3", [1, 2, 3]),
         ("1,L:2", [1]),
         ("E,1\n1\nL,2\n3\n", [1, 3]),
+        ('"layer","cost"\n"0","1"\n"1","2"\n', [1, 2]),
     ],
 )
 def test_csv_is_read(text: str, costs: list[float]) -> None:
@@ -126,7 +127,11 @@ def test_json_that_cannot_be_read_names_the_path(data: object, message: str) -> 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("hello", "the costs file is not JSON: Expecting value: line 1 column 1 (char 0)"),
+        ("", "it is empty"),
+        (" \n", "it is empty"),
+        ("hello", "it is neither a JSON object or list, nor CSV with commas, nor a record log"),
+        ("layer;cost\n0;1\n1;2\n", "it is neither a JSON object or list, nor CSV with commas, nor a record log"),
+        ("0,1,\n1,2,\n", "line 1 has 3 columns, not layer,cost or a cost alone"),
         ("[1,", "the costs file is not JSON: Expecting value: line 1 column 4 (char 3)"),
         ("{}", "kinds is missing"),
         ("[]", "layer_costs is an empty list, not a list of numbers"),

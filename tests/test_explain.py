@@ -146,7 +146,7 @@ def test_equal_stages_take_one_line_and_the_implied_norm_is_named() -> None:
         "stage 30 (rank 14 chunk 1): MTP layer 0\n"
         "stage 31 (rank 15 chunk 1): the loss\n"
         "\n"
-        "the ranks have 2 to 5 decoder layers, 3.81 on average; rank 0 is the heaviest\n"
+        "the ranks have 2 to 5 decoder layers, 3.81 on average; rank 0 has the most\n"
     )
 
 
@@ -159,7 +159,7 @@ def test_a_million_stages_give_a_short_text() -> None:
         "stages 1 to 999,998 (rank 1 chunk 0 to rank 0 chunk 499,999): decoder layers 1 to 999,998, 1 each\n"
         "stage 999,999 (rank 1 chunk 499,999): the final norm (implied), the loss\n"
         "\n"
-        "the ranks have 499,999 to 500,000 decoder layers, 499,999.50 on average; rank 0 is the heaviest\n"
+        "the ranks have 499,999 to 500,000 decoder layers, 499,999.50 on average; rank 0 has the most\n"
     )
     assert (errors, code) == ("", 0)
 

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ppdsl.formatting import format_canonical, format_expanded
-from ppdsl.forms import FirstLast, Form, LayerLists, OwnedChunks, Partition, RankMajor, Uniform, lower
+from ppdsl.forms import CostList, FirstLast, Form, LayerLists, OwnedChunks, Partition, RankMajor, Uniform, lower
 from ppdsl.forms.writing import write_stages
 from ppdsl.normal_form import NormalForm, normalize
 from ppdsl.options import Limits, Options
@@ -165,7 +165,7 @@ def requests(draw: Callable[[st.SearchStrategy[Any]], Any]) -> tuple[Form, Optio
     """Any form with sizes that fit it."""
     pp, vpp = draw(sizes)
     options = {"placement": draw(placements), "mtp_num_layers": draw(small), "target": draw(targets)}
-    kind = draw(st.sampled_from([Uniform, Partition, OwnedChunks, FirstLast, LayerLists, RankMajor]))
+    kind = draw(st.sampled_from([Uniform, Partition, OwnedChunks, FirstLast, LayerLists, RankMajor, CostList]))
     if kind is Uniform:
         return Uniform(), Options(pp=pp, vpp=vpp, num_layers=draw(st.integers(0, 60)), **options)
     if kind is Partition:
@@ -176,9 +176,10 @@ def requests(draw: Callable[[st.SearchStrategy[Any]], Any]) -> tuple[Form, Optio
     if kind is LayerLists:
         rows = draw(st.lists(st.lists(names, max_size=4).map(tuple), min_size=2))
         return LayerLists(tuple(rows)), Options(**options)
-    if kind is RankMajor:
+    if kind is not FirstLast:
         layers = draw(st.lists(small, min_size=pp * vpp, max_size=pp * vpp))
-        return RankMajor(tuple(layers)), Options(pp=pp, **options)
+        costs = CostList((draw(st.integers(1, 9)),) * (pp * vpp), mtp=0.0)
+        return RankMajor(tuple(layers)) if kind is RankMajor else costs, Options(pp=pp, **options)
     return draw(uneven_requests())  # type: ignore[no-any-return]
 
 

@@ -171,9 +171,9 @@ error[PP208]: cost list has 3 decoder layers, fewer than --pp 4: each rank has o
    = help: lower --pp""",
         ),
         (
-            CostList((1,) * 10_000),
-            Options(pp=100),
-            "error[PP208]: cost list has 10,000 decoder layers, which times --pp 100 is over the limit of 262,144",
+            CostList((1,) * 20_000),
+            Options(pp=10_000),
+            "error[PP208]: cost list has 20,000 decoder layers, which times --pp 10,000 is over the limit of 100,000,000",
         ),
     ],
 )

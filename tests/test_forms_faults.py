@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ppdsl import sizes
 from ppdsl.forms import (
     RULES,
+    CostList,
     FirstLast,
     Form,
     LayerLists,
@@ -235,6 +236,7 @@ forms = st.one_of(
     st.builds(RankMajor, counts),
     st.builds(OwnedChunks, st.lists(st.tuples(st.integers(-1, 9), st.integers(-1, 9))).map(tuple)),
     st.builds(LayerLists, st.lists(st.lists(st.sampled_from(["embedding", "loss", "E", ""])).map(tuple)).map(tuple)),
+    st.builds(CostList, counts, st.integers(-1, 9), integers, st.integers(-1, 9), st.integers(-1, 9)),
     st.builds(FirstLast, integers, integers, st.booleans(), st.booleans()),
 )
 options = st.builds(

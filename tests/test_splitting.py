@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import pairwise, product
 from math import inf, nan
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ppdsl import splitting
 from ppdsl.splitting import split_evenly
 
 
@@ -73,6 +75,29 @@ def test_a_thousand_layers_are_split() -> None:
     counts = split_evenly([1 + layer % 7 / 10 for layer in range(1000)], 256, first=0.3, last=5.0)
     assert sum(counts) == 1000
     assert len(counts) == 256
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=30), st.data())
+def test_the_heaviest_stage_is_as_light_where_the_spread_is_looked_for_near_even_alone(costs: list[int], data: st.DataObject) -> None:
+    parts, least = data.draw(st.integers(1, len(costs))), data.draw(st.integers(0, 1))
+    first, last = data.draw(st.integers(0, 30)), data.draw(st.integers(0, 30))
+    exact = split_evenly(costs, parts, first=first, last=last, min_layers=least)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(splitting, "MOST_CELLS", 0)
+        found = split_evenly(costs, parts, first=first, last=last, min_layers=least)
+    assert (len(found), sum(found)) == (parts, len(costs))
+    assert min(found) >= least
+    loads, others = weigh(costs, exact, first, last), weigh(costs, found, first, last)
+    assert max(others) == max(loads)
+    assert sum(load**2 for load in others) >= sum(load**2 for load in loads)
+
+
+@pytest.mark.slow
+def test_thousands_of_stages_are_split_within_seconds() -> None:
+    begun = time.process_time()
+    counts = split_evenly([1 + layer % 7 / 10 for layer in range(10_000)], 5_000, first=0.3, last=5.0)
+    assert time.process_time() - begun < 40
+    assert (sum(counts), len(counts), min(counts)) == (10_000, 5_000, 1)
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from ppdsl import compile_layout
-from ppdsl.costs import Costs
+from ppdsl.costs import Costs, LayerCosts, Link
 from ppdsl.schedules import make_schedule
 from ppdsl.simulation import simulate
 from ppdsl.suggesting import Answer, NoLayoutError, Problem, make_uniform, suggest, trade_memory
@@ -28,6 +29,11 @@ GOLDEN: list[tuple[tuple[int, int, int, int], dict[str, float], float]] = [
 def quiet(seconds: float) -> float:
     """Give the seconds that would go by on a quiet machine, where a fixed loop takes its usual time."""
     return seconds * LOOP / 1e6 / max(measure_turn(), LOOP / 1e6)
+
+
+def held(activation: int, params: int = 0) -> LayerCosts:
+    """A layer by what it holds."""
+    return replace(LayerCosts.of(1.0, 1.0, 1.0, params), activation_bytes=activation)
 
 
 def simulated(layout: str, pp: int, microbatches: int, costs: Costs) -> float:
@@ -128,6 +134,33 @@ def test_a_short_search_still_has_an_answer() -> None:
     assert short.bound <= long.time
 
 
+@pytest.mark.parametrize("fields", [{}, {"vpp": 2}, {"schedule": "auto", "owners": (0, 1, 1, 0), "vpp": None}])
+def test_an_answer_is_there_whatever_the_budget(fields: dict[str, Any]) -> None:
+    answer = suggest(Problem(weigh(E=0.1, t=1.0, L=1.5), 9, 2, 4, **fields), effort=0)
+    assert sum(answer.per_stage) == 9
+    assert answer.bound <= answer.time
+    with pytest.raises(NoLayoutError, match=r"^no layout was found that fits the memory limit of 900 bytes"):
+        suggest(Problem(replace(LOADED, memory_limit_bytes=900), 9, 2, 4, **fields), effort=0)
+
+
+def test_layers_that_cannot_fill_the_stages_have_no_layout() -> None:
+    with pytest.raises(NoLayoutError, match=r"^1 decoder layer cannot fill the stages$"):
+        suggest(Problem(weigh(t=1.0), 1, 4, 4))
+
+
+def test_what_fits_the_memory_is_found_though_the_first_layouts_of_each_choice_do_not() -> None:
+    layers = {0: held(50, 10), 2: held(200), 5: held(200), 6: held(50)}
+    costs = Costs({"t": held(0)}, layers, link=Link(100), message_bytes=50, memory_limit_bytes=849)
+    answer = suggest(Problem(costs, 7, 3, 2, mtp_num_layers=1, objective="span"), effort=1_000_000)
+    assert answer.peak_memory <= 849
+
+
+@pytest.mark.slow
+def test_more_stages_than_calls_may_nest_are_searched() -> None:
+    problem = Problem(weigh(E=0.3, t=1.0, L=3.3, c=0.01), 1210, 2, 2, vpp=600)
+    assert suggest(problem).time <= simulated(make_uniform(problem, suggest(problem, effort=0)).layout, 2, 2, problem.costs)
+
+
 def test_units_are_not_parted() -> None:
     answer = suggest(Problem(weigh(E=0.1, t=1.0, L=1.5), 26, 3, 6, vpp=2, unit=4))
     assert [sum(answer.per_stage[: stage + 1]) % 4 for stage in range(5)] == [0] * 5
@@ -194,9 +227,8 @@ def test_a_limit_that_nothing_fits_is_an_error() -> None:
         ({"objective": "memory"}, "unknown objective 'memory'; there are makespan, span"),
         ({"owners": (0, 2)}, "owners name other ranks than 0 to 1, or not all of them"),
         ({"costs": Costs({}, {7: weigh(t=1.0).kinds["t"]})}, "layers.7: there is no such layer, the model has 4"),
-        ({"costs": Costs({}, num_layers=5)}, "the costs are those of 5 decoder layers, the model has 4"),
+        ({"costs": Costs({}, num_layers=1)}, "the costs are those of 1 decoder layer, the model has 4"),
         ({"schedule": "zb_v"}, "zb_v needs the placement v with two chunks on each rank"),
-        ({"vpp": 4}, "4 layers cannot fill the stages"),
         (
             {"vpp": 2, "microbatches": 1},
             "1 microbatch cannot be scheduled by interleaved_1f1b: 1 is less than the microbatch group of 2",

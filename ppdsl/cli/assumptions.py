@@ -81,7 +81,9 @@ class Quantity(click.ParamType):  # type: ignore[type-arg]  # generic only in la
 
 assumption_options = all_of(
     click.option(
-        "--costs", metavar="FILE", help="What layers cost: JSON (see ppdsl schema costs), CSV, a trace, or InfiniTrain's records."
+        "--costs",
+        metavar="FILE",
+        help="What layers cost: JSON (ppdsl schema costs describes it), CSV, a JSON list, a trace, or InfiniTrain's records.",
     ),
     number("--warmup-samples", "Samples of each layer that are dropped from such records, on each rank. [default: 1]"),
     number("--hidden", "Or the model's shape instead of a file: hidden size."),
@@ -139,10 +141,15 @@ def read_assumptions(values: AssumedValues, plan: Plan | None = None) -> Assumpt
 
 
 def list_read(values: AssumedValues) -> list[tuple[str, str | None]]:
-    """Give the options that name files to read, and these."""
+    """Give the options that name files to read, and these; a pattern names all the files that it fits."""
     files = values.get("layouts", ()) if values.get("files") else ()
-    named = [("--from", path) for path in values.get("launch_files", ())] + [("--files", path) for path in files]
-    return [*named, ("--costs", values.get("costs"))]
+    path, costs = values.get("costs"), []
+    if path is not None:
+        from ppdsl.cli.cost_files import find_cost_files  # noqa: PLC0415 -- only where a file is given
+
+        costs = find_cost_files(path)
+    named = (("--from", values.get("launch_files", ())), ("--files", files), ("--costs", costs))
+    return [(name, each) for name, paths in named for each in paths]
 
 
 def _read_shape(values: AssumedValues) -> ModelShape | Diagnostic | None:

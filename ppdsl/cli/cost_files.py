@@ -39,8 +39,8 @@ def read_cost_files(path: str, shape: ModelShape | None, plan: Plan | None, warm
     from ppdsl.rendering.characters import visible  # noqa: PLC0415 -- only a costs file has a path
 
     try:
-        paths = _find_files(path)
-        texts = {each: _read_text(each) for each in paths}
+        paths = find_cost_files(path)
+        texts = _read_texts(path, paths)
         if paths == [path]:
             return _read_one(path, texts[path], shape, plan, warmup_samples)
         return _read_logs(texts, shape, warmup_samples)
@@ -62,26 +62,26 @@ def _read_logs(texts: dict[str, str], shape: ModelShape | None, warmup_samples: 
         raise _UnreadableError(str(error)) from None
 
 
-def _find_files(path: str) -> list[str]:
+def find_cost_files(path: str) -> list[str]:
     """Give the files that a path names; the path itself where there is one, and where nothing else is."""
     if os.path.lexists(path):
         return [path]
     from glob import escape, glob  # noqa: PLC0415 -- most costs are one file
 
-    patterns = [path] if _WILD.intersection(path) else []
-    patterns.append(f"{escape(path)}.rank*")
-    for pattern in patterns:
-        found = sorted(glob(pattern), key=_rank_of)  # noqa: PTH207 -- it may be absolute, and pathlib's takes no such pattern
-        if len(found) > _MOST_FILES:
-            raise _UnreadableError(f"{path}: it names {len(found):,} files, the limit is {_MOST_FILES:,}")
-        if found:
-            return found
-    return [path]
+    found = glob(path) if _WILD.intersection(path) else []  # noqa: PTH207 -- it may be absolute, and pathlib's takes no such pattern
+    found = found or [each for each in glob(f"{escape(path)}.rank*") if _rank_of(each)[0] >= 0]  # noqa: PTH207 -- the same
+    return sorted(found, key=_rank_of) or [path]
 
 
 def _rank_of(path: str) -> tuple[int, str]:
     digits = path.rpartition(".rank")[2]
     return (int(digits) if digits.isascii() and digits.isdigit() and len(digits) < len(str(2**63)) else -1), path
+
+
+def _read_texts(path: str, paths: list[str]) -> dict[str, str]:
+    if len(paths) > _MOST_FILES:
+        raise _UnreadableError(f"{path}: it names {len(paths):,} files, the limit is {_MOST_FILES:,}")
+    return {each: _read_text(each) for each in paths}
 
 
 def _read_text(path: str) -> str:

@@ -102,6 +102,4 @@ def _tell_loads(subject: Subject, pp: int) -> str:
     if least == most:
         return f"every rank has {plural(most, 'decoder layer')}"
     mean = sum(loads) / pp
-    return (
-        f"the ranks have {least:,} to {plural(most, 'decoder layer')}, {mean:,.2f} on average; rank {loads.index(most):,} is the heaviest"
-    )
+    return f"the ranks have {least:,} to {plural(most, 'decoder layer')}, {mean:,.2f} on average; rank {loads.index(most):,} has the most"

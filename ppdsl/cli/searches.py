@@ -16,6 +16,7 @@ from ppdsl.sizes import check_sizes, missing_sizes, size_fault
 from ppdsl.suggesting import Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any, Literal
 
     from ppdsl.cli.assumptions import AssumedValues, Assumptions
@@ -114,10 +115,8 @@ def read_problem(values: SearchValues, assumptions: Assumptions) -> Problem:
         refuse("--allow-empty and --min-layers contradict each other")
     owners, vpp, group = _read_owners(values), values.get("vpp_choice"), values.get("group_choice")
     mtp = values.get("mtp_num_layers")
-    sizes = Options(
-        pp=pp, num_layers=layers, microbatches=batches, mtp_num_layers=mtp, vpp=vpp or None, microbatch_group_size=group or None
-    )
-    _refuse_sizes(values, sizes, layers)
+    sizes = Options(pp=pp, num_layers=layers, microbatches=batches, mtp_num_layers=mtp, vpp=vpp or None)
+    _refuse_sizes(values, replace(sizes, microbatch_group_size=group or None), layers)
     try:
         return Problem(
             costs=_read_costs(values, assumptions.costs, layers),
@@ -132,7 +131,7 @@ def read_problem(values: SearchValues, assumptions: Assumptions) -> Problem:
             group=group,
             objective=values.get("objective", "makespan"),
             min_layers=0 if values.get("allow_empty") else values.get("min_layers"),
-            unit=1 if (unit := values.get("unit")) is None else unit,
+            unit=values.get("unit") or 1,
             final_norm=values.get("final_norm", False),
             depth=assumptions.depth,
         )
@@ -143,8 +142,9 @@ def read_problem(values: SearchValues, assumptions: Assumptions) -> Problem:
 def _refuse_sizes(values: SearchValues, sizes: Options, layers: int) -> None:
     faults = check_sizes(sizes)
     for flag, count, fewest in (("--min-layers", values.get("min_layers"), 0), ("--group", values.get("unit"), 1)):
-        if count is not None and not fewest <= count <= layers:
-            faults.append(size_fault(flag, count, fewest, layers))
+        most = max(layers, fewest)
+        if count is not None and not fewest <= count <= most:
+            faults.append(size_fault(flag, count, fewest, most))
     for fault in faults:
         refuse(fault.message)
 
@@ -167,7 +167,7 @@ def _read_costs(values: SearchValues, costs: Costs, num_layers: int) -> Costs:
         if not 0 < limit <= _MOST_MEMORY:
             refuse(f"--memory-limit is {limit:g}, the range is above 0 to {_MOST_MEMORY:g}")
         costs = replace(costs, memory_limit_bytes=limit)
-    factors = dict(map(_read_factor, values.get("factors", ())))
+    factors = _read_factors(values.get("factors", ()))
     text = values.get("layer_kinds")
     if text is None:
         if factors:
@@ -196,6 +196,15 @@ def _read_kinds(text: str, num_layers: int) -> list[str]:
     if len(kinds) != num_layers:
         refuse(f"--kinds has {len(kinds)} layers, --num-layers says {num_layers}")
     return kinds
+
+
+def _read_factors(texts: Sequence[str]) -> dict[str, float]:
+    factors: dict[str, float] = {}
+    for name, factor in map(_read_factor, texts):
+        if name in factors:
+            refuse(f"--kind names {name} twice")
+        factors[name] = factor
+    return factors
 
 
 def _read_factor(text: str) -> tuple[str, float]:

@@ -42,7 +42,9 @@ _MOST_SECONDS = 10**6
 
 @click.command("suggest", epilog=ALIASES_NOTE)
 @search_options
-@click.option("--compare", metavar="LAYOUT", help="Say how a layout of yours does beside it.")
+@click.option(
+    "--compare", metavar="LAYOUT", help="Say how a layout of yours does beside it. A trace given as --costs is that of this layout."
+)
 @click.option("--pareto", is_flag=True, help="List step time against peak memory, too.")
 @number("--time-limit", "Search so many seconds at most; without it the same question has the same answer.")
 @document_option

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import islice
 from math import fsum
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ SPECIAL_KINDS = tuple(kind for kind in KINDS if kind != "t")
 
 _CELL = re.compile(r"(?:[EmNL]:)?\s*(\S+)")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?|[+-]?(?:inf|infinity|nan)", re.IGNORECASE)
+_QUOTED = re.compile(r'^"([^"]*)"$')
 _LAYER = re.compile(r"[0-9]{1,12}")
 _COLUMNS = 2
 
@@ -69,16 +71,15 @@ def read_json_list(data: object, shape: ModelShape | None = None) -> Costs:
 
 def is_csv(text: str) -> bool:
     """Tell whether a text is a CSV file of numbers, with a header or without."""
-    rows = [cells for _, cells in zip(range(2), (cells for _, cells in _read_rows(text)), strict=False)]
-    return any(_is_number(cells[-1]) for cells in rows)
+    return any(_is_number(cell) for _, cells in islice(_read_rows(text), 2) for cell in cells)
 
 
 def read_csv(text: str, shape: ModelShape | None = None) -> Costs:
     """Read a CSV file: a cost a line, or layer and cost, or all costs on one line.
 
     A layer is the number of a decoder layer, from 0, or E, m, N or L; the order does not matter. The first line may be a header. Blank
-    lines and those that begin with ``#`` count for nothing. Of one line, two numbers are a layer and its cost; more are a list of costs,
-    in which those of other layers begin with a letter and a colon, as in ``--layer-costs``.
+    lines and those that begin with ``#`` count for nothing. A cell may stand in double quotes. Of one line, two numbers are a layer and
+    its cost; more are a list of costs, in which those of other layers begin with a letter and a colon, as in ``--layer-costs``.
 
     Raises:
         ValueError: A line is something else, a layer is missing or there twice, or a cost of a decoder layer is not above 0.
@@ -110,7 +111,7 @@ def _read_rows(text: str) -> Iterator[tuple[int, list[str]]]:
     """Give the number and the cells of each line that counts."""
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip() and not line.startswith("#"):
-            yield number, [cell.strip() for cell in line.split(",")]
+            yield number, [_QUOTED.sub(r"\1", cell.strip()) for cell in line.split(",")]
 
 
 def _take_row(cells: list[str], where: str, forwards: dict[int, float], special: dict[str, float]) -> None:

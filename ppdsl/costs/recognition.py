@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from ppdsl.costs.values import Costs
     from ppdsl.planning.plan import Plan
 
+_EMPTY = "it is empty"
+_UNKNOWN = "it is neither a JSON object or list, nor CSV with commas, nor a record log"
+
 
 def recognize_costs(text: str, name: str, *, shape: ModelShape | None = None, plan: Plan | None = None, warmup_samples: int = 1) -> Costs:
     """Read a file that says what layers cost.
@@ -35,7 +38,9 @@ def recognize_costs(text: str, name: str, *, shape: ModelShape | None = None, pl
     if is_record_log(text):
         return read_record_logs({name: text}, warmup_samples, shape)
     if not text.lstrip().startswith(("{", "[")):
-        return read_csv(text, shape) if is_csv(text) else read_costs(text, shape)
+        if not is_csv(text):
+            raise ValueError(_EMPTY if not text.strip() else _UNKNOWN)
+        return read_csv(text, shape)
     data = decode_json(text)
     if is_trace(data):
         if plan is None:

@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from ppdsl.costs.values import FREE, LayerCosts
+from ppdsl.validation.subject import plural
 
 if TYPE_CHECKING:
     from ppdsl.costs.values import Costs
@@ -22,7 +23,7 @@ def cost_stages(plan: Plan, costs: Costs) -> tuple[LayerCosts, ...]:
         ValueError: The costs name a decoder layer that the plan does not have, or are those of another number of decoder layers.
     """
     if costs.num_layers not in {None, plan.num_layers}:
-        raise ValueError(f"the costs are those of {costs.num_layers} decoder layers, the layout has {plan.num_layers}")
+        raise ValueError(f"the costs are those of {plural(costs.num_layers or 0, 'decoder layer')}, the layout has {plan.num_layers}")
     special: dict[int, list[LayerCosts]] = {}
     for layer, own in sorted(costs.layers.items()):
         if layer >= plan.num_layers:

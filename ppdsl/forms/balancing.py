@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ppdsl.forms.values import CostList
     from ppdsl.options import Options
 
-MOST_WORK = 262_144
-"""Decoder layers times ranks that are split: with them it takes some seconds at most."""
+MOST_WORK = 100_000_000
+"""Decoder layers times ranks that are split: with them it takes about ten seconds."""
 
 _MOST_FAULTS = 20
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class NoLayoutError(ValueError):
-    """No layout that was tried fits what was asked for."""
+    """No layout fits what was asked for, or none that was tried."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from heapq import heapify, heapreplace
+from math import fsum
 from typing import TYPE_CHECKING, NamedTuple
 
 from ppdsl.splitting import split_evenly
 from ppdsl.suggesting.budgets import ExhaustedError
-from ppdsl.suggesting.cuts import Cut, list_ways, list_works
+from ppdsl.suggesting.cuts import Cut, list_ways, list_works, weigh_units
 from ppdsl.suggesting.games import solve_game
 
 if TYPE_CHECKING:
@@ -82,19 +83,16 @@ def _bound_heaviest(problem: Problem, choice: Choice, stack: Stack) -> float:
     """Give the exact minimum of the heaviest stage's work."""
     if not stack.units:
         return 0.0
-    cuts = list_ways(problem, choice, stack)
-    slope = max(cuts[0].slopes)
-    if not slope:
-        return 0.0
-    first, last = cuts[choice.owners[0]].base / slope, _work_of_last(problem, choice, stack) / slope
-    counts = split_evenly(stack.amounts, len(choice.owners), first=first, last=last, min_layers=0)
+    works = weigh_units(problem, choice, stack)
+    first, last = list_ways(problem, choice, stack)[choice.owners[0]].base, _work_of_last(problem, choice, stack)
+    counts = split_evenly(works, len(choice.owners), first=first, last=last, min_layers=0)
     weights, start = [], 0
     for count in counts:
-        weights.append(stack.reached[start + count] - stack.reached[start])
+        weights.append(fsum(works[start : start + count]))
         start += count
     weights[0] += first
     weights[-1] += last
-    return slope * max(weights)
+    return max(weights)
 
 
 def _work_of_last(problem: Problem, choice: Choice, stack: Stack) -> float:
@@ -130,7 +128,7 @@ def relax(clock: Clock, start: Sequence[float], known: Sequence[Cut]) -> Relaxat
                 cuts.append(cut)
                 if time < best:
                     best, center = time, point
-            rows = [[base + room * cut.slopes[stage] for stage in columns] for base, cut in ((cut.bound(low), cut) for cut in cuts)]
+            rows = _list_rows(cuts, low, room, columns)
             solution = solve_game(rows)
             clock.budget.spend(solution.pivots * len(rows) * (len(rows) + len(columns)) // 3)
             weighed = [(weight, cut) for weight, cut in zip(solution.weights, cuts, strict=True) if weight > _LIGHT]
@@ -138,13 +136,22 @@ def relax(clock: Clock, start: Sequence[float], known: Sequence[Cut]) -> Relaxat
                 bound, mixture = solution.value, weighed
             if best - bound <= _CLOSE * best:
                 break
-            corner = _find_corner(low, room, dict(zip(columns, solution.mixture, strict=True)))
-            points = [[share * a + (1 - share) * b for a, b in zip(corner, center, strict=True)] for share in _STEPS]
+            points = _list_points(_find_corner(low, room, dict(zip(columns, solution.mixture, strict=True))), center)
             if len(cuts) > _MOST_CUTS:
                 cuts = [*(cut for _, cut in weighed), *cuts[-_MOST_CUTS // 4 :]]
     except ExhaustedError:
         pass
     return Relaxation(bound * (1 - ROUNDING), center, [_mix(mixture), *(cut for _, cut in mixture)])
+
+
+def _list_rows(cuts: Sequence[Cut], low: Sequence[float], room: float, columns: Sequence[int]) -> list[list[float]]:
+    """Give, for each cut, what it makes of all the room in one stage, by stage."""
+    return [[base + room * cut.slopes[stage] for stage in columns] for base, cut in ((cut.bound(low), cut) for cut in cuts)]
+
+
+def _list_points(corner: Sequence[float], center: Sequence[float]) -> list[list[float]]:
+    """Give amounts between those that look best and the best so far."""
+    return [[share * a + (1 - share) * b for a, b in zip(corner, center, strict=True)] for share in _STEPS]
 
 
 def _find_corner(low: Sequence[float], room: float, mixture: dict[int, float]) -> list[float]:

@@ -47,9 +47,18 @@ class Budget:
         Raises:
             ExhaustedError: The time has come.
         """
-        if self.deadline is not None and time.monotonic() > self.deadline:
+        if self._late:
             self.left = 0
             raise ExhaustedError
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left, or the time has come."""
+        return self.left <= 0 or self._late
+
+    @property
+    def _late(self) -> bool:
+        return self.deadline is not None and time.monotonic() > self.deadline
 
     def portion(self, steps: int) -> Budget:
         """Take a part of what is left as a budget of its own; what is not spent there is given back with ``give_back``."""

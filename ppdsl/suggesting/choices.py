@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ppdsl.placing import rank_of
 from ppdsl.schedules.naming import SPLIT, WHOLE, find_obstacle
+from ppdsl.suggesting.answers import NoLayoutError
 from ppdsl.suggesting.problem import AUTO
+from ppdsl.validation.subject import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,7 +58,8 @@ def list_choices(problem: Problem) -> list[Choice]:
     """List all that a problem allows and that can hold its layers, the plainest first.
 
     Raises:
-        ValueError: There is none; the text says why.
+        NoLayoutError: The layers cannot fill the stages.
+        ValueError: No schedule that is asked for is legal; the text says why.
     """
     obstacles: dict[str, None] = {}
     found = []
@@ -65,7 +68,9 @@ def list_choices(problem: Problem) -> list[Choice]:
             for mtp_stage, least, most in _list_ranges(problem, owners):
                 found.append(Choice(owners, placement, schedule, group, mtp_stage, least, most))
     if not found:
-        raise ValueError(next(iter(obstacles), None) or f"{problem.num_layers} layers cannot fill the stages")
+        if obstacles:
+            raise ValueError(next(iter(obstacles)))
+        raise NoLayoutError(f"{plural(problem.num_layers, 'decoder layer')} cannot fill the stages")
     return found
 
 

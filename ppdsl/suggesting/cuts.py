@@ -45,6 +45,11 @@ def list_works(problem: Problem, choice: Choice, stack: Stack) -> list[Cut]:
     return cuts
 
 
+def weigh_units(problem: Problem, choice: Choice, stack: Stack) -> list[float]:
+    """Give the time that each unit takes of its rank in a step, under any schedule."""
+    return [problem.microbatches * _add(choice, *times) for times in stack.time_units()]
+
+
 def list_ways(problem: Problem, choice: Choice, stack: Stack) -> list[Cut]:
     """Give the time that each rank's work and the way there and back take, by rank, under any schedule.
 

@@ -113,17 +113,25 @@ def order_anew(  # noqa: PLR0913, PLR0917 -- the same
         new = _order(problem, choice, counts, watch)
         yield from new
         found += new
-    for _ in range(_MOST_ROUNDS if found else 0):
+    if found:
+        yield from _fit_each_other(problem, stack, found, budget, watch)
+
+
+def _fit_each_other(
+    problem: Problem, stack: Stack, found: list[Ordered], budget: Budget, watch: Callable[[float], None]
+) -> Iterator[Ordered]:
+    """Look for a better layout in the order of the best, make its order, and so in turn, as long as that helps."""
+    for _ in range(_MOST_ROUNDS):
         best = min(found, key=lambda each: each.time)
         better = _refit(problem, best, stack, budget)
         if better is None or better in {each.counts for each in found}:
-            break
+            return
         budget.spend(_STEPS)
-        new = _order(problem, choice, better, watch)
+        new = _order(problem, best.choice, better, watch)
         yield from new
         found += new
         if not new or new[0].time >= best.time * (1 - ROUNDING):
-            break
+            return
 
 
 def _refit(problem: Problem, best: Ordered, stack: Stack, budget: Budget) -> Counts | None:

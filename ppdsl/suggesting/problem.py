@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ppdsl.schedules.naming import NAMES
+from ppdsl.validation.subject import plural
 
 if TYPE_CHECKING:
     from ppdsl.costs.values import Costs
@@ -84,7 +85,9 @@ class Problem:
         if self.owners is not None and {*self.owners} != {*range(self.pp)}:
             raise ValueError(f"owners name other ranks than 0 to {self.pp - 1}, or not all of them")
         if self.costs.num_layers not in {None, self.num_layers}:
-            raise ValueError(f"the costs are those of {self.costs.num_layers} decoder layers, the model has {self.num_layers}")
+            raise ValueError(
+                f"the costs are those of {plural(self.costs.num_layers or 0, 'decoder layer')}, the model has {self.num_layers}"
+            )
         if self.costs.layers and max(self.costs.layers) >= self.num_layers:
             raise ValueError(f"layers.{max(self.costs.layers)}: there is no such layer, the model has {self.num_layers}")
 

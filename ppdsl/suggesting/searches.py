@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from ppdsl.suggesting.bounds import ROUNDING, bound_ranks, relax
-from ppdsl.suggesting.cuts import list_ways, list_works
+from ppdsl.suggesting.cuts import list_ways, list_works, weigh_units
+from ppdsl.suggesting.heaviest import MOST_STAGES, balance
 from ppdsl.suggesting.starts import even_counts, list_starts, round_amounts
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     Tried = tuple[float, float, Cut]
     """Bytes over the limit, what is to be small, and the path."""
 
+_STEPS_A_UNIT = 20
+"""What finding a layout to begin with costs, in steps of the budget, for each unit."""
 _MOST_CUTS = 24
 """How many of the latest paths each layout is judged by before it is timed."""
 
@@ -44,6 +48,7 @@ class Search:
         "_known",
         "_seeds",
         "_slopes",
+        "_units",
         "_watch",
         "_ways",
         "_works",
@@ -84,6 +89,8 @@ class Search:
         self.cuts = self._ways[:_MOST_CUTS]
         self._kept = 0
         self._works = list_works(problem, choice, stack)
+        uneven = not stack.alike and problem.pp < len(choice.owners) <= MOST_STAGES
+        self._units = weigh_units(problem, choice, stack) if uneven else []
         self._slopes = [self._works[owner].slopes[stage] for stage, owner in enumerate(choice.owners)]
 
     @property
@@ -144,13 +151,28 @@ class Search:
             ExhaustedError: The budget is spent.
         """
         choice, stack = self.clock.choice, self.clock.stack
-        starts = dict.fromkeys([*self._seeds, *list_starts(choice, stack, self._works, self._ways)])
-        for counts in starts:
+        starts: dict[Counts, None] = {}
+        for counts in chain(self._seeds, list_starts(choice, stack, self._works, self._ways)):
+            starts[counts] = None
             self.try_out(counts)
+            self.clock.budget.spend(_STEPS_A_UNIT * stack.units)
         if not self._kept:
+            starts.update(dict.fromkeys(self._balance()))
             self._relax()
         starts[round_amounts(choice, stack, self.amounts)] = None
         return sorted(starts, key=lambda counts: self.try_out(counts)[:2])
+
+    def _balance(self) -> list[Counts]:
+        """Bound the layouts by the heaviest rank, where units differ and ranks have several stages; give the layout that was found."""
+        if not self._units:
+            return []
+        with self.clock.using(1 / 8):
+            found = balance(self.clock.choice, [way.base for way in self._ways], self._units, self.clock.budget)
+        self.bound = max(self.bound, found.bound * (1 - ROUNDING))
+        if found.counts is None:
+            return []
+        self.try_out(found.counts)
+        return [found.counts]
 
     def _relax(self) -> None:
         """Bound the layouts by the schedule, and keep the cuts that make the bound."""

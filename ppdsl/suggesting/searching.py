@@ -16,6 +16,7 @@ from ppdsl.suggesting.ordering import Ordered, judge, order_anew, prepare
 from ppdsl.suggesting.problem import AUTO
 from ppdsl.suggesting.settling import settle
 from ppdsl.suggesting.stacks import Stack
+from ppdsl.suggesting.starts import even_counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,12 +48,12 @@ def suggest(
     Args:
         problem: What is asked.
         effort: How many steps to take at most, of about 0.1 microseconds each; by default a few seconds' worth, or what ``seconds`` says.
-        seconds: How long to go on at most; what was begun by then is ended.
+        seconds: How long to go on at most; what was begun by then is ended, and one layout is timed however long its schedule takes.
         watch: Called with each time, in ms, that is better than all before.
 
     Raises:
-        NoLayoutError: No layout that was tried fits the memory limit.
-        ValueError: Nothing that may be chosen is legal, or the layers do not fill the stages.
+        NoLayoutError: No layout that was tried fits the memory limit, or the layers cannot fill the stages.
+        ValueError: No schedule that may be chosen is legal.
         KeyboardInterrupt: The search was interrupted before anything was found.
     """
     choices = list_choices(problem)
@@ -95,11 +96,25 @@ class _Run:
         alone = len(bases) == 1 and not self.listed
         share = self.budget.left // (1 if alone else 2 * len(bases))
         for choice in bases:
+            if self.least < _NEVER and self.budget.over:
+                break
             self.begin(choice, share, thorough=alone)
         if not alone:
             self.deepen()
         for choice in sorted(self.listed, key=lambda each: min((other.time for other in self.near(each)), default=_NEVER)):
             self.order(choice)
+        if not self.found and not any(search.tried for search in self.searches if self.choices):
+            self.time_one()
+
+    def time_one(self) -> None:
+        """Time an even layout, where the budget ended before any was timed."""
+        self.budget = Budget(1)  # enough for one, whatever that takes
+        if self.choices:
+            search = self.searches[0]
+            search.clock.budget = self.budget
+            search.try_out(even_counts(search.clock.choice, self.stack.units))
+        else:
+            self.order(self.listed[0])
 
     def begin(self, choice: Choice, share: int, *, thorough: bool) -> None:
         """Look at one choice."""
@@ -122,13 +137,14 @@ class _Run:
                 self.watch(found)
 
     def deepen(self) -> None:
-        """Go on with the choices that came out best."""
-        order = sorted((search for search in self.searches if search.best is not None), key=lambda search: search.time)
+        """Go on with the choices that came out best; with all of them where nothing fits the memory limit yet."""
+        order = sorted(self.searches, key=lambda search: (search.time, search.least_excess))
+        order = order[: _MOST_DEEPENED if self.least < _NEVER else None]
         kept = self.budget.left // 3 if self.listed else 0
-        for number, search in enumerate(order[:_MOST_DEEPENED]):
+        for number, search in enumerate(order):
             if search.settled or search.bound >= self.least * (1 - ROUNDING):
                 continue
-            part = self.budget.portion((self.budget.left - kept) // (min(len(order), _MOST_DEEPENED) - number))
+            part = self.budget.portion((self.budget.left - kept) // (len(order) - number))
             search.clock.budget = part
             settle(search, thorough=True)
             self.budget.give_back(part)
@@ -188,11 +204,8 @@ class _Run:
 
     def explain(self) -> str:
         """Say why there is no answer."""
-        limit = self.problem.costs.memory_limit_bytes
-        if limit is None:
-            return "the search ended before a layout was timed"
+        limit = self.problem.costs.memory_limit_bytes or 0
         over = min((search.least_excess for search in self.searches), default=_NEVER)
-        proved = (
-            "no layout fits" if all(search.exhausted for search in self.searches) and not self.listed else "no layout was found that fits"
-        )
-        return f"{proved} the memory limit of {limit:.0f} bytes: the leanest that was tried takes {over:.0f} bytes more"
+        proved = all(search.exhausted for search in self.searches) and not self.listed
+        what = f"no layout {'fits' if proved else 'was found that fits'} the memory limit of {limit:.0f} bytes"
+        return what if over == _NEVER else f"{what}: the leanest that was tried takes {over:.0f} bytes more"

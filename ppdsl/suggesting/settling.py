@@ -17,6 +17,8 @@ _MOST_STARTS = 3
 _MOST_KICKS = 4
 _FEW_STAGES = 12
 """Stages up to which going through all layouts has good prospects."""
+MOST_WALKED = 300
+"""Stages up to which that is tried at all: each is a call within the one before."""
 _PAUSE = 200
 """What a kick costs at least, so that going in circles comes to an end."""
 
@@ -36,7 +38,7 @@ def settle(search: Search, *, thorough: bool) -> None:
         if search.settled or not thorough:
             return
         try_blocks(search)
-        if search.ordered and not search.settled:
+        if search.ordered and len(starts[0]) <= MOST_WALKED and not search.settled:
             with search.clock.using(1 / 2 if len(starts[0]) <= _FEW_STAGES else 1 / 5):
                 look_through(search)
         wander(search)

@@ -40,13 +40,14 @@ class Stack:
         norm_is_last: Whether the final norm is in the last stage whatever the layout; else it is with the last decoder layer.
     """
 
-    __slots__ = ("_sums", "alike", "amounts", "embedding", "loss", "mtp", "norm", "norm_is_last", "profile", "reached", "units")
+    __slots__ = ("_sums", "_units", "alike", "amounts", "embedding", "loss", "mtp", "norm", "norm_is_last", "profile", "reached", "units")
 
     def __init__(self, problem: Problem) -> None:
         kinds, layers = problem.costs.kinds, problem.costs.layers
         common = kinds.get("t", FREE)
         rows = [_VALUES(layers.get(layer, common)) for layer in range(problem.num_layers)]
         units = [tuple(map(fsum, zip(*rows[at : at + problem.unit], strict=True))) for at in range(0, len(rows), problem.unit)]
+        self._units = units
         self.units = len(units)
         self.alike = len(set(units)) <= 1
         self._sums = [_sum_up(column, alike=self.alike) for column in zip(*units, strict=True)] or [[0.0] for _ in (*TIMES, *SIZES)]
@@ -56,6 +57,10 @@ class Stack:
         self.embedding, self.norm, self.loss = (kinds.get(kind, FREE) for kind in "ENL")
         self.mtp = LayerCosts(**{name: problem.mtp_num_layers * getattr(kinds.get("m", FREE), name) for name in (*TIMES, *SIZES)})
         self.norm_is_last = not (problem.mtp_num_layers and problem.num_layers)
+
+    def time_units(self) -> list[tuple[float, ...]]:
+        """Give the four times of each unit."""
+        return [unit[: len(TIMES)] for unit in self._units]
 
     def list_stages(self, name: str, counts: Sequence[int], mtp_stage: int) -> list[float]:
         """Give what each stage costs.
