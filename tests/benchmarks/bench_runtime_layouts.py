@@ -15,7 +15,7 @@ from tests.runtime.launching import run_torchrun
 
 WORKER = Path(__file__).with_name("layout_worker.py")
 MODEL = "gpt2-small,vocab=50304"
-SEQ, MICROBATCHES, ROUNDS = 64, 8, 7
+SEQ, MICROBATCHES, ROUNDS = 256, 8, 5
 SECONDS = 580
 _MARK = '[0] {"suggested"'
 
