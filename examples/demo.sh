@@ -55,5 +55,5 @@ ppdsl suggest --num-layers 30 --pp 4 --microbatches 16 --costs costs.json
 ppdsl compile 'Et*3||t*3|t*6NL' --pp 2
 
 # The main job: two processes train a GPT-2 of 12 layers under that layout, on the English text that comes with Python.
-torchrun --standalone --local-addr 127.0.0.1 --nproc-per-node 2 -m ppdsl_runtime train 'Et*3||t*3|t*6NL' --model gpt2-tiny,layers=12,hidden=64 --global-batch-size 8 --microbatches 4 --steps 40 --lr 0.003
+torchrun --standalone --local-addr 127.0.0.1 --nproc-per-node 2 -m ppdsl_runtime train 'Et*3||t*3|t*6NL' --model gpt2-tiny,layers=12,hidden=64 --global-batch-size 8 --microbatches 4 --steps 40 --lr 0.002
 COMMANDS

@@ -78,7 +78,7 @@ def test_the_licence_is_an_expression_and_no_text(metadata: Message, names: froz
 def test_the_metadata_names_no_torch_outside_the_extra(metadata: Message) -> None:
     required = [line for line in metadata.get_all("Requires-Dist", []) if "extra ==" not in line]
     assert sorted(re.split(r"[^\w-]", line)[0].lower() for line in required) == ["click", "lark", "pyyaml", "rich", "tomli"]
-    assert metadata.get_all("Provides-Extra") == ["png", "runtime", "suggest", "testing"]
+    assert metadata.get_all("Provides-Extra") == ["runtime", "testing"]
     assert metadata["Requires-Python"] == ">=3.10"
 
 
