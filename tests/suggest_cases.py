@@ -23,7 +23,8 @@ def draw_layer(random: Random) -> LayerCosts:
     halves = random.choice((forward, 1.2 * forward, random.random())), random.choice((forward, random.random()))
     activation = random.choice((0, 50, 200))
     rest = activation * random.choice((0, 0.5, 1.5))
-    return LayerCosts(forward, sum(halves), *halves, random.choice((0, 10, 100)), activation, rest)
+    workspace = (0, 30, 300)[int(100 * sum(halves)) % 3]
+    return LayerCosts(forward, sum(halves), *halves, random.choice((0, 10, 100)), activation, rest, workspace)
 
 
 def draw_problem(random: Random, **given: Any) -> Problem:  # noqa: ANN401 -- fields of any type

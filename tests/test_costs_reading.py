@@ -90,6 +90,8 @@ def test_the_shape_says_how_a_decoder_layer_is_split() -> None:
         ({"input_grad": 3, "weight_grad": 1}, {"backward": 8}, LayerCosts(1, 8, 6.0, 2.0)),
         ({"input_grad": 3, "weight_grad": 1}, {"backward": 8, "input_grad": 2}, LayerCosts(1, 8, 2, 6)),
         ({"params": 5, "activation_bytes": 9}, {"params": 6}, LayerCosts(1, 2, 1.0, 1.0, 6, 9, 0)),
+        ({"workspace_bytes": 5}, {"params": 6}, LayerCosts(1, 2, 1.0, 1.0, 6, workspace_bytes=5)),
+        ({"workspace_bytes": 5}, {"workspace_bytes": 3}, LayerCosts(1, 2, 1.0, 1.0, workspace_bytes=3)),
     ],
 )
 def test_a_single_layer_is_like_the_others_but_for_what_is_given(
@@ -114,7 +116,7 @@ def set_at(path: str, value: object) -> dict[str, object]:
     return data
 
 
-FIELDS = "forward, backward, input_grad, weight_grad, params, activation_bytes, activation_bytes_after_input_grad"
+FIELDS = "forward, backward, input_grad, weight_grad, params, activation_bytes, activation_bytes_after_input_grad, workspace_bytes"
 TOP_FIELDS = "schema_version, kinds, layers, p2p_ms, link, bytes_per_param, memory_limit_bytes"
 NAMED = [
     (set_at("kinds.t.forward", -1), "kinds.t.forward is -1, not a number from 0"),
@@ -182,7 +184,9 @@ def test_a_fault_is_named_with_its_path(data: dict[str, object], message: str | 
     ("text", "message"),
     [
         ("[]", "the costs file is a list, not an object"),
-        ("{", "the costs file is not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+        ("{", "the costs file is not JSON: expecting property name enclosed in double quotes: line 1, column 2"),
+        ('{\n "kinds": "t', "the costs file is not JSON: unterminated string starting at: line 2, column 11"),
+        ("{} {}", "the costs file is not JSON: extra data: line 1, column 4"),
         ('{"kinds": {"t": {"forward": 1, "forward": 2}}}', "'forward' stands twice in one object"),
         ('{"kinds": {"t": {"forward": NaN}}}', "kinds.t.forward is NaN, not a number from 0"),
         ('{"kinds": {"t": {"forward": 1e999}}}', "kinds.t.forward is Infinity, more than 1e18"),

@@ -18,8 +18,8 @@ SIZES = st.integers(0, 9)
 @st.composite
 def layer_costs(draw: st.DrawFn) -> LayerCosts:
     """Draw the costs of a layer; a size left after the first half of the backward is at most the whole."""
-    forward, input_grad, weight_grad, params, held = (draw(SIZES) for _ in range(5))
-    return LayerCosts(forward, input_grad + weight_grad, input_grad, weight_grad, params, held, draw(st.integers(0, held)))
+    forward, input_grad, weight_grad, params, held, workspace = (draw(SIZES) for _ in range(6))
+    return LayerCosts(forward, input_grad + weight_grad, input_grad, weight_grad, params, held, draw(st.integers(0, held)), workspace)
 
 
 @given(scheduled_plans(), layer_costs(), layer_costs(), SIZES)
@@ -45,6 +45,14 @@ def test_activations_are_taken_when_a_forward_begins_and_given_up_when_a_backwar
         0: [(0, 2), (0, 7), (1, 12), (6, 7), (9, 2)],
         1: [(0, 2), (1, 7), (4, 2), (4, 7), (7, 2)],
     }
+
+
+def test_workspace_is_there_while_an_action_runs() -> None:
+    plan = compile_layout("Et|tL", pp=2)
+    kinds = {"t": {"forward": 1, "activation_bytes": 5}, "L": {"forward": 1, "workspace_bytes": 9}}
+    costs, schedule = read_costs({"kinds": kinds}), make_schedule(plan, "1f1b", 1)
+    followed = follow_memory(plan, schedule, costs, simulate(plan, schedule, costs))
+    assert followed == {0: [(0, 0), (0, 5), (9, 0)], 1: [(0, 0), (1, 14), (3, 5), (3, 14), (7, 0)]}
 
 
 @pytest.mark.parametrize(("left", "sizes"), [(0, [0, 5, 0]), (2, [0, 5, 2, 0]), (5, [0, 5, 0])])

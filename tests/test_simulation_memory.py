@@ -78,12 +78,23 @@ def test_memory_stands_in_the_report() -> None:
     assert [rank.peak_memory for rank in report.ranks] == [14 + 200 + 10 * (3 + 2), 14 + 100 + 10 * ((1 + 2) + 2)]
 
 
+def test_of_layers_in_one_stage_the_largest_workspace_counts_and_only_beside_what_is_held_then() -> None:
+    plan = compile_layout("Ett|tL", pp=2)
+    kinds = {
+        "E": {"workspace_bytes": 40},
+        "t": {"forward": 1, "activation_bytes": 100, "workspace_bytes": 30},
+        "L": {"workspace_bytes": 500},
+    }
+    assert measure_memory(plan, make_schedule(plan, "1f1b", 4), read_costs({"kinds": kinds})) == (2 * 200 + 40, 100 + 500)
+
+
 class Sizes(NamedTuple):
     whole: int
     left: int
+    workspace: int
 
 
-SIZES = st.integers(0, 50).flatmap(lambda whole: st.builds(Sizes, st.just(whole), st.integers(0, whole)))
+SIZES = st.integers(0, 50).flatmap(lambda whole: st.builds(Sizes, st.just(whole), st.integers(0, whole), st.integers(0, 99)))
 
 
 @given(schedules(), SIZES)
@@ -93,8 +104,9 @@ def test_activations_agree_with_a_list_of_what_is_held(schedule: Schedule, sizes
         held: dict[tuple[int, int], int] = {}
         most = 0
         for stage, kind, batch in actions:
+            before = sum(held.values())
             held[stage, batch] = {"F": sizes.whole, "I": sizes.left}.get(kind, 0)
-            most = max(most, sum(held.values()))
+            most = max(most, before + sizes.workspace, sum(held.values()) + sizes.workspace)
         expected.append(most)
     costs = Costs({"t": LayerCosts(1.0, 2.0, 1.0, 1.0, 0, *sizes)})
     assert measure_memory(plan_for(schedule), schedule, costs) == tuple(expected)

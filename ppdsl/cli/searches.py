@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -46,7 +46,6 @@ _MOST_FACTOR = 1e6
 _RUN = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]{0,39})(?:\*([0-9]{1,9}))?")
 _FACTOR = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]{0,39})=([0-9]+(?:\.[0-9]+)?|\.[0-9]+)")
 _OWNERS = re.compile(r"[0-9]{1,7}(?:,[0-9]{1,7})*")
-_SCALED = ("forward", "backward", "input_grad", "weight_grad", "params", "activation_bytes", "activation_bytes_after_input_grad")
 
 
 class Chosen(Number):
@@ -173,6 +172,8 @@ def _read_costs(values: SearchValues, costs: Costs, num_layers: int) -> Costs:
         if factors:
             refuse("--kind says what a kind costs, and no --kinds says which layers are of one")
         return costs
+    if factors and costs.num_layers is not None:
+        refuse("--kind says what layers cost, and so does the costs file, which has each layer on its own")
     kinds = _read_kinds(text, num_layers)
     unknown = [name for name in factors if name not in kinds]
     if unknown:
@@ -180,6 +181,9 @@ def _read_costs(values: SearchValues, costs: Costs, num_layers: int) -> Costs:
     common = costs.kinds.get("t", FREE)
     scaled = {name: _scale(common, factor) for name, factor in factors.items() if factor != 1}
     own = {layer: scaled[name] for layer, name in enumerate(kinds) if name in scaled}
+    if kinds and costs.kinds.get("m") == common:
+        # nothing else is known of an MTP layer, which Megatron-LM models after the last decoder layer
+        costs = replace(costs, kinds={**costs.kinds, "m": scaled.get(kinds[-1], common)})
     return replace(costs, layers={**own, **costs.layers})
 
 
@@ -215,4 +219,4 @@ def _read_factor(text: str) -> tuple[str, float]:
 
 
 def _scale(layer: LayerCosts, factor: float) -> LayerCosts:
-    return LayerCosts(**{name: getattr(layer, name) * factor for name in _SCALED})
+    return LayerCosts(**{entry.name: getattr(layer, entry.name) * factor for entry in fields(LayerCosts)})

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 TOP_FIELDS = ("schema_version", "kinds", "layers", "p2p_ms", "link", "bytes_per_param", "memory_limit_bytes")
 LINK_FIELDS = ("latency_us", "gigabytes_per_s", "message_bytes")
 TIME_FIELDS = ("forward", "backward", "input_grad", "weight_grad")
-SIZE_FIELDS = ("params", "activation_bytes", "activation_bytes_after_input_grad")
+SIZE_FIELDS = ("params", "activation_bytes", "activation_bytes_after_input_grad", "workspace_bytes")
 LAYER_FIELDS = TIME_FIELDS + SIZE_FIELDS
 LEAST_SPEED = 1e-9
 """One byte a second; with it no message takes for ever."""
@@ -68,7 +68,7 @@ def decode_json(text: str) -> object:
     Raises:
         ValueError: It is not JSON, is nested too deep, or an object has a key twice.
     """
-    from json import loads  # noqa: PLC0415 -- only text needs it
+    from json import JSONDecodeError, loads  # noqa: PLC0415 -- only text needs it
 
     try:
         return loads(text, object_pairs_hook=_collect, parse_int=_read_integer)
@@ -76,8 +76,9 @@ def decode_json(text: str) -> object:
         raise ValueError("the costs file is nested too deep") from None
     except _RepeatedError as error:
         raise ValueError(str(error)) from None
-    except ValueError as error:
-        raise ValueError(f"the costs file is not JSON: {error}") from None
+    except JSONDecodeError as error:
+        what = f"{error.msg[:1].lower()}{error.msg[1:]}"
+        raise ValueError(f"the costs file is not JSON: {what}: line {error.lineno}, column {error.colno}") from None
 
 
 class _RepeatedError(ValueError):
@@ -148,10 +149,10 @@ def _complete(given: dict[str, float], path: str, like: LayerCosts, share: float
         backward, input_grad, weight_grad = _complete_backward({"backward": 2 * forward}, path, share)
     else:
         backward, input_grad, weight_grad = like.backward, like.input_grad, like.weight_grad
-    params, held, left = (given.get(name, getattr(like, name)) for name in SIZE_FIELDS)
+    params, held, left, workspace = (given.get(name, getattr(like, name)) for name in SIZE_FIELDS)
     if left > held:
         raise ValueError(f"{path}.activation_bytes_after_input_grad is {show(left)}, more than activation_bytes, {show(held)}")
-    return LayerCosts(forward, backward, input_grad, weight_grad, params, held, left)
+    return LayerCosts(forward, backward, input_grad, weight_grad, params, held, left, workspace)
 
 
 def _complete_backward(given: dict[str, float], path: str, share: float) -> tuple[float, float, float]:

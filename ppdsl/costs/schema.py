@@ -14,6 +14,7 @@ _WHAT = {
     "params": "number of parameters",
     "activation_bytes": "what a microbatch holds from its forward to its backward",
     "activation_bytes_after_input_grad": "what is left of that until the second half of the backward, where the two are apart",
+    "workspace_bytes": "the most that its forward, its backward or a half of it takes beside what is held, while it runs",
     "latency_us": "time from the end of sending to arrival, in µs",
     "gigabytes_per_s": "how fast a message is sent, in 10^9 bytes a second; by default at once",
     "message_bytes": "size of what one microbatch sends from stage to stage",

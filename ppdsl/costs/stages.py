@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from ppdsl.costs.values import Costs
     from ppdsl.planning.plan import Chunk, Plan
 
-_VALUES = attrgetter(*(entry.name for entry in fields(LayerCosts)))
+_WORKSPACE = "workspace_bytes"
+_SUMMED = attrgetter(*(entry.name for entry in fields(LayerCosts) if entry.name != _WORKSPACE))
 
 
 def cost_stages(plan: Plan, costs: Costs) -> tuple[LayerCosts, ...]:
@@ -53,8 +54,10 @@ def _sum_stage(chunk: Chunk, costs: Costs, own_layers: list[LayerCosts]) -> Laye
         (kinds.get("m", FREE), chunk.mtp_layers[1] - chunk.mtp_layers[0]),
         (kinds.get("L", FREE), int(chunk.loss)),
     ]
-    rows = [[value * count for value in _VALUES(layer)] for layer, count in parts if count]
-    return LayerCosts(*map(sum, zip(*rows, strict=True))) if rows else FREE
+    there = [(layer, count) for layer, count in parts if count]
+    rows = [[value * count for value in _SUMMED(layer)] for layer, count in there]
+    workspace = max((layer.workspace_bytes for layer, _ in there), default=0)
+    return replace(LayerCosts(*map(sum, zip(*rows, strict=True))), workspace_bytes=workspace) if rows else FREE
 
 
 def count_messages(plan: Plan) -> tuple[int, ...]:

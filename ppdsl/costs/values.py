@@ -26,6 +26,8 @@ class LayerCosts:
         params: Number of parameters.
         activation_bytes: What a microbatch holds from its forward to its backward.
         activation_bytes_after_input_grad: What is left of that until the second half of the backward, where the two are apart.
+        workspace_bytes: The most that its forward, its backward or a half of it takes beside what is held, while it runs. Layers run one
+            after the other, so of several together it is the largest.
     """
 
     forward: float = 0.0
@@ -35,6 +37,7 @@ class LayerCosts:
     params: float = 0
     activation_bytes: float = 0
     activation_bytes_after_input_grad: float = 0
+    workspace_bytes: float = 0
 
     @classmethod
     def of(cls, forward: float, input_grad: float, weight_grad: float, params: float = 0) -> LayerCosts:

@@ -27,8 +27,9 @@ def measure_memory(plan: Plan, schedule: Schedule, costs: Costs, *, depth: int =
     """Give the largest number of bytes that each rank holds at once.
 
     That is its parameters with all that belongs to them; the activations in flight, released at B, or, where the backward is split, in part
-    at I and the rest at W; and its buffers: for inputs as many as are in use at once (until B, or W) and ``depth`` more, for gradients
-    ``1 + depth``, and one for each communicator that it takes part in. A rank that is sent nothing has no such buffers.
+    at I and the rest at W, with the workspace of the action that runs; and its buffers: for inputs as many as are in use at once (until B,
+    or W) and ``depth`` more, for gradients ``1 + depth``, and one for each communicator that it takes part in. A rank that is sent nothing
+    has no such buffers.
 
     Args:
         plan: The layout.
@@ -67,8 +68,8 @@ def _largest_activations(actions: Sequence[Action], stages: Sequence[LayerCosts]
     }
     held = most = 0.0
     for stage, kind, _ in actions:
-        held += steps[kind][stage]
-        most = max(most, held)
+        before, held = held, held + steps[kind][stage]
+        most = max(most, max(before, held) + stages[stage].workspace_bytes)
     return most
 
 

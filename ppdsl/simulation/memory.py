@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def follow_memory(plan: Plan, schedule: Schedule, costs: Costs, report: SimulationReport) -> dict[int, list[tuple[float, float]]]:
     """Give what each rank holds from each time on at which that changes, in ms and bytes; its largest is the rank's peak memory.
 
-    Activations are taken when a forward begins, and given up when a backward ends.
+    Activations are taken when a forward begins, and given up when a backward ends; an action's workspace is there while it runs.
 
     Args:
         plan: The layout.
@@ -33,11 +33,12 @@ def follow_memory(plan: Plan, schedule: Schedule, costs: Costs, report: Simulati
         held = most = 0.0
         steps = [(0.0, 0.0)]
         for (stage, kind, _), start, end in zip(actions, report.timing.starts[rank], report.timing.ends[rank], strict=True):
-            change = whole[stage] if kind == "F" else -released[kind][stage]
-            if change:
-                held += change
-                most = max(most, held)
-                steps.append((start if kind == "F" else end, held))
+            during = held + (whole[stage] if kind == "F" else 0.0) + stages[stage].workspace_bytes
+            held += whole[stage] if kind == "F" else -released[kind][stage]
+            most = max(most, during)
+            for time, size in ((start, during), (end, held)):
+                if size != steps[-1][1]:
+                    steps.append((time, size))
         rest = report.ranks[rank].peak_memory - most
         found[rank] = [(time, max(rest + size, 0.0)) for time, size in steps]
     return found

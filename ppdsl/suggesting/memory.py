@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from ppdsl.suggesting.stacks import Stack
 
 _State = tuple[int, ...]
-"""For each stage of a rank, microbatches whose activations are whole; then, for each, those that are left until their weight gradient."""
+"""Which stage of a rank runs; for each of its stages, microbatches whose activations are whole; then, for each, those that are left in part
+until their weight gradient."""
 
 
 class Memory:
     """Measures layouts of one choice as ``schedules.memory`` does.
 
-    What a rank holds at each of its forwards is a few counts of microbatches, whatever the layout. Only the largest of them are kept.
+    What a rank holds at each of its actions is a few counts of microbatches, whatever the layout. Only the largest of them are kept.
     """
 
     __slots__ = ("_buffers", "_choice", "_limit", "_per_param", "_stack", "_states")
@@ -42,15 +43,18 @@ class Memory:
         self._limit = problem.costs.memory_limit_bytes
         self._buffers = buffers
         stages = [schedule.stages_of(rank) for rank in range(schedule.pp)]
-        self._states = [(own, _largest_states(schedule, rank, own)) for rank, own in enumerate(stages)]
+        apart = stack.has_workspaces
+        self._states = [(own, _largest_states(schedule, rank, own, apart=apart)) for rank, own in enumerate(stages)]
 
     def measure(self, counts: Sequence[int]) -> list[float]:
         """Give the most bytes that each rank holds at once."""
         params, whole, rest = (self._stack.list_stages(name, counts, self._choice.mtp_stage) for name in SIZES)
+        workspaces = self._stack.list_workspaces(counts, self._choice.mtp_stage)
         peaks = []
         for (own, states), buffer in zip(self._states, self._buffers, strict=True):
             sizes = [*(whole[stage] for stage in own), *(rest[stage] for stage in own)]
-            most = max((sum(count * size for count, size in zip(state, sizes, strict=True)) for state in states), default=0.0)
+            held = (workspaces[own[at]] + sum(count * size for count, size in zip(state, sizes, strict=True)) for at, *state in states)
+            most = max(held, default=0.0)
             peaks.append(self._per_param * sum(params[stage] for stage in own) + most + buffer)
         return peaks
 
@@ -61,25 +65,29 @@ class Memory:
         return max(0.0, max(map(round, self.measure(counts))) - self._limit)
 
 
-def _largest_states(schedule: Schedule, rank: int, own: Sequence[int]) -> list[_State]:
-    """List what a rank holds behind each forward; states that another one exceeds everywhere are dropped."""
+def _largest_states(schedule: Schedule, rank: int, own: Sequence[int], *, apart: bool) -> list[_State]:
+    """List what a rank holds at its actions; states that another one exceeds everywhere are dropped.
+
+    Args:
+        schedule: The schedule.
+        rank: The rank.
+        own: Its stages.
+        apart: Whether it matters which stage runs; where it does not, what stands behind each forward and first half of a backward is all.
+    """
     place = {stage: at for at, stage in enumerate(own)}
     held = [0] * (2 * len(own))
-    states: set[_State] = set()
+    states: dict[int, set[_State]] = {}
     for stage, kind, _ in schedule.ranks[rank]:
         at = place[stage]
-        if kind == "F":
-            held[at] += 1
-            states.add(tuple(held))
-        elif kind == "W":
-            held[len(own) + at] -= 1
-        else:
-            held[at] -= 1
-            held[len(own) + at] += kind == "I"
-            # what is left until W may be more than what it replaces, so every I counts as well
-            if kind == "I":
-                states.add(tuple(held))
-    return _keep_largest(states)
+        found = states.setdefault(at if apart else 0, set())
+        if apart:
+            found.add((at, *held))
+        held[at] += 1 if kind == "F" else -(kind != "W")
+        held[len(own) + at] += (kind == "I") - (kind == "W")
+        # what is left until W may be more than what it replaces, so every I counts as well
+        if kind in "FI":
+            found.add((at if apart else 0, *held))
+    return [state for found in states.values() for state in _keep_largest(found)]
 
 
 def _keep_largest(states: Iterable[_State]) -> list[_State]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 TIMES = ("forward", "backward", "input_grad", "weight_grad")
 """The fields of ``LayerCosts`` that are times, in the order of ``graphs.KINDS``."""
 SIZES = ("params", "activation_bytes", "activation_bytes_after_input_grad")
-"""Those that are sizes."""
+"""Those that are sizes and add up; a stage's workspace is that of one of its layers."""
 _VALUES = attrgetter(*TIMES, *SIZES)
 
 
@@ -40,7 +40,21 @@ class Stack:
         norm_is_last: Whether the final norm is in the last stage whatever the layout; else it is with the last decoder layer.
     """
 
-    __slots__ = ("_sums", "_units", "alike", "amounts", "embedding", "loss", "mtp", "norm", "norm_is_last", "profile", "reached", "units")
+    __slots__ = (
+        "_sums",
+        "_units",
+        "_workspaces",
+        "alike",
+        "amounts",
+        "embedding",
+        "loss",
+        "mtp",
+        "norm",
+        "norm_is_last",
+        "profile",
+        "reached",
+        "units",
+    )
 
     def __init__(self, problem: Problem) -> None:
         kinds, layers = problem.costs.kinds, problem.costs.layers
@@ -55,7 +69,11 @@ class Stack:
         self.reached = _sum_up(self.amounts, alike=self.alike)
         self.profile = _lowest_profile(units, self.amounts)
         self.embedding, self.norm, self.loss = (kinds.get(kind, FREE) for kind in "ENL")
-        self.mtp = LayerCosts(**{name: problem.mtp_num_layers * getattr(kinds.get("m", FREE), name) for name in (*TIMES, *SIZES)})
+        own = kinds.get("m", FREE) if problem.mtp_num_layers else FREE
+        sums = {name: problem.mtp_num_layers * getattr(own, name) for name in (*TIMES, *SIZES)}
+        self.mtp = LayerCosts(**sums, workspace_bytes=own.workspace_bytes)
+        spaces = [layers.get(layer, common).workspace_bytes for layer in range(problem.num_layers)]
+        self._workspaces = [max(spaces[at : at + problem.unit]) for at in range(0, len(spaces), problem.unit)]
         self.norm_is_last = not (problem.mtp_num_layers and problem.num_layers)
 
     def time_units(self) -> list[tuple[float, ...]]:
@@ -78,6 +96,26 @@ class Stack:
         for stage, layer in self.list_others(counts, mtp_stage):
             costs[stage] += getattr(layer, name)
         return costs
+
+    @property
+    def has_workspaces(self) -> bool:
+        """Whether any layer has one."""
+        return any(self._workspaces) or any(each.workspace_bytes for each in (self.embedding, self.mtp, self.norm, self.loss))
+
+    def list_workspaces(self, counts: Sequence[int], mtp_stage: int) -> list[float]:
+        """Give the workspace of each stage: the largest of its layers, in bytes.
+
+        Args:
+            counts: Units of each stage.
+            mtp_stage: The stage of the MTP layers.
+        """
+        sizes, start = [], 0
+        for count in counts:
+            sizes.append(max(self._workspaces[start : start + count], default=0.0))
+            start += count
+        for stage, layer in self.list_others(counts, mtp_stage):
+            sizes[stage] = max(sizes[stage], layer.workspace_bytes)
+        return sizes
 
     def list_others(self, counts: Sequence[int], mtp_stage: int) -> list[tuple[int, LayerCosts]]:
         """Give the stage and the costs of what is no decoder layer."""

@@ -11,10 +11,10 @@ import torch
 from ppdsl import Chunk
 from ppdsl_runtime.chunks.deferring import Deferral
 from ppdsl_runtime.models import LanguageModelLoss
-from ppdsl_runtime.profiling.saving import Saved, bytes_of
+from ppdsl_runtime.profiling.saving import Saved, Workspace, bytes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from torch import Tensor
 
@@ -66,6 +66,7 @@ class KindCosts(NamedTuple):
         params: Number of parameters.
         activation_bytes: What its forward saves for its backward.
         activation_bytes_after_input_grad: What the first half of a split backward leaves for the second.
+        workspace_bytes: The most that its forward or its backward takes beside what is saved, while it runs.
     """
 
     forward: float
@@ -75,6 +76,7 @@ class KindCosts(NamedTuple):
     params: int
     activation_bytes: int
     activation_bytes_after_input_grad: int
+    workspace_bytes: int
 
 
 def profile_kinds(builder: ChunkBuilder, work: Workload) -> dict[str, KindCosts]:
@@ -106,6 +108,7 @@ def _profile(kind: str, builder: ChunkBuilder, work: Workload) -> KindCosts:
         run()
     forward, backward = _time_whole(run, work, builder.device)
     first, second, left = _time_halves(run, module, work, builder.device)
+    workspace = _measure_workspace(run, [*module.parameters()], saved.bytes)
     share = first / (first + second) if first + second else 0.5
     return KindCosts(
         forward,
@@ -115,6 +118,7 @@ def _profile(kind: str, builder: ChunkBuilder, work: Workload) -> KindCosts:
         sum(weight.numel() for weight in module.parameters()),
         saved.bytes,
         left,
+        workspace,
     )
 
 
@@ -151,6 +155,18 @@ def _time_whole(run: Callable[[], Tensor], work: Workload, device: torch.device)
         forwards.append(middle - begin)
         backwards.append(_now(device) - middle)
     return _middle(forwards, work), _middle(backwards, work)
+
+
+def _measure_workspace(run: Callable[[], Tensor], parameters: Sequence[Tensor], saved: int) -> int:
+    """Follow a forward and a backward; gradients are there already, as they are from the second microbatch on."""
+    there = [*parameters, *(weight.grad for weight in parameters if weight.grad is not None)]
+    workspace = Workspace(there)
+    with workspace:
+        output = run()
+        forward, held = workspace.most, workspace.held
+        workspace.most = 0
+        torch.autograd.backward(output, torch.ones_like(output))
+    return max(forward - saved, workspace.most - held, 0)
 
 
 def _time_halves(run: Callable[[], Tensor], module: ModelChunk, work: Workload, device: torch.device) -> tuple[float, float, int]:
