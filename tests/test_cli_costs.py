@@ -51,6 +51,17 @@ def test_a_list_of_costs_is_taken(name: str, last: float) -> None:
     assert [rank["busy_ms"] for rank in document["ranks"]] == [pytest.approx(4 * 3 * each) for each in (2.5, last)]
 
 
+def test_what_a_spreadsheet_saves_is_taken(folder: Path) -> None:
+    (folder / "saved.csv").write_bytes(b'\xef\xbb\xbf"layer";"cost (ms)"\r\n0;1.5\r\n1;1\r\n2;1\r\n3;2\r\nL;4.5\r\n;\r\n')
+    (folder / "pasted.txt").write_bytes(b"layer\tcost\n0\t1.5\n1\t1\n2\t1\n3\t2\nL\t4.5\n")
+    for path in ("layers.csv", "saved.csv", "pasted.txt"):
+        assert busy(*FOUR, "--costs", path) == [30.0, 90.0]
+    (folder / "saved.csv").write_bytes(b"\xef\xbb\xbflayer;cost\r\n0;1,5\r\n")
+    assert refusal("saved.csv") == "saved.csv: line 2: '1,5' has a decimal comma, not a point"
+    (folder / "saved.csv").write_bytes("layer;cost\r\n0;1.5\r\n".encode("utf-16"))
+    assert refusal("saved.csv") == "saved.csv: it is not valid UTF-8 at byte 0"
+
+
 @pytest.mark.parametrize("path", ["gpt2.records.log", "gpt2.records.log.rank*", "gpt2.records.log.rank[01]"])
 def test_the_records_of_all_ranks_are_taken(path: str, folder: Path) -> None:
     assert busy(*FOUR, "--costs", path) == [10.848, 18.048]
@@ -139,7 +150,7 @@ def test_a_simulated_trace_gives_its_own_step_time_again(tmp_path: Path) -> None
 def test_a_trace_needs_the_layout_that_it_belongs_to(tmp_path: Path) -> None:
     trace = tmp_path / "trace.json"
     trace.write_text('[{"ph": "X", "name": "0F0", "dur": 1}]')
-    reason = "a trace is divided over the stages of a layout, and there is none whose ranks are known"
+    reason = "a trace is divided over the stages of a layout, and there is none whose ranks are known: suggest takes it as --compare"
     assert run("compile", "EtL", "--costs", str(trace))[1].startswith(f"error[PP206]: cannot read the costs file {trace}: {reason}\n")
     assert run("compile", "EtL", "--pp", "1", "--costs", str(trace))[2] == 0
     assert run("diff", "EtL", "EttL", "--pp", "1", "--costs", str(trace))[2] == 1

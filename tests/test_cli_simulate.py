@@ -72,6 +72,14 @@ def test_the_text_says_all_that_a_costs_file_lets_it_know(costs: str) -> None:
     )
 
 
+def test_a_memory_limit_says_nothing_where_the_costs_know_no_sizes(tmp_path: Path) -> None:
+    path = tmp_path / "costs.json"
+    path.write_text('{"kinds": {"t": {"forward": 1}}, "memory_limit_bytes": 1000}', encoding="utf-8")
+    out, err, code = run("Et|tL", "--pp", "2", "--microbatches", "2", "--costs", str(path))
+    assert out.endswith("memory limit: 1.0 kB, but the costs say nothing of parameters and activations\n")
+    assert (err, code) == ("", 0)
+
+
 def test_the_json_has_what_the_text_says(costs: str) -> None:
     document = simulated("Ett|tttL", "--pp", "2", "--microbatches", "4", "--costs", costs, "--depth", "2")
     assert [*document][:3] == ["schema_version", "ppdsl_version", "layout"]

@@ -103,7 +103,7 @@ def test_an_invalid_layout_in_json_is_a_whole_document() -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"{", "the costs file is not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+        (b"{", "the costs file is not JSON: expecting property name enclosed in double quotes: line 1, column 2"),
         (b"\xff", "it is not valid UTF-8 at byte 0"),
         (b'{"kinds": {}}', "kinds.t is missing"),
         (b'{"kinds": {"t": {"forward": "\\u202e\\n"}}}', "kinds.t.forward is '\\u202e\\n', not a number from 0"),

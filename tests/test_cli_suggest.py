@@ -1,66 +1,28 @@
-"""``ppdsl suggest``: what is said, what is refused, and what an interrupt leaves."""
+"""``ppdsl suggest``: what is said."""
 
 from __future__ import annotations
 
 import json
-import os
-import pty
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from click.testing import CliRunner
-from jsonschema import Draft202012Validator
 
 from ppdsl import check_layout
-from ppdsl.cli import main
 from ppdsl.forms import read_owned_chunks, read_partition
-from ppdsl.schemas import schema_for
+from tests.suggest_command import GOLDEN, LOADED, SIZES, run, suggested, write_costs
 
-ROOT = Path(__file__).parents[1]
-GOLDEN = {"kinds": {"E": {"forward": 0.05}, "t": {"forward": 1.0}, "L": {"forward": 2.4}}}
-LOADED = {
-    "kinds": {
-        "E": {"forward": 0.1, "params": 1_000_000},
-        "t": {"forward": 1.0, "params": 2_000_000, "activation_bytes": 30_000_000},
-        "m": {"forward": 1.1},
-        "L": {"forward": 1.5, "params": 1_000_000},
-    }
-}
-SIZES = ("--pp", "2", "--vpp", "2", "--num-layers", "9", "--microbatches", "4")
-
-
-def run(*arguments: str) -> tuple[str, str, int]:
-    with CliRunner().isolation() as (output, errors, _):
-        code = main(["suggest", *arguments])
-        sys.stdout.flush()
-        return output.getvalue().decode(), errors.getvalue().decode(), code
-
-
-def suggested(*arguments: str, code: int = 0) -> dict[str, Any]:
-    output, errors, found = run(*arguments, "--output-format", "json")
-    assert (found, errors) == (code, ""), output
-    document: dict[str, Any] = json.loads(output)
-    Draft202012Validator(schema_for("suggest")).validate(document)
-    return document
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture
 def golden(tmp_path: Path) -> str:
-    path = tmp_path / "golden.json"
-    path.write_text(json.dumps(GOLDEN))
-    return str(path)
+    return write_costs(tmp_path, GOLDEN)
 
 
 @pytest.fixture
 def loaded(tmp_path: Path) -> str:
-    path = tmp_path / "loaded.json"
-    path.write_text(json.dumps(LOADED))
-    return str(path)
+    return write_costs(tmp_path, LOADED)
 
 
 def test_the_json_has_the_fields_that_are_promised(golden: str) -> None:
@@ -140,6 +102,15 @@ def test_the_text_without_costs_says_what_is_assumed_and_gives_the_partition() -
     )
 
 
+def test_what_belongs_to_the_layout_is_said_with_it(golden: str) -> None:
+    text = run(*SIZES, "--placement", "v", "--costs", golden)[0]
+    assert "\nlayout       Et*3|t*3|t*3|L\n--placement  v\nMegatron-LM  has no words for it\n--chunks     0:3,1:3,1:3,0:0\n\n" in text
+    arguments = ("--pp", "4", "--vpp", "2", "--num-layers", "17", "--microbatches", "18", "--costs", golden)
+    text = run(*arguments, "--microbatch-group-size", "auto")[0]
+    assert "\n--chunks     0:1,1:2,2:2,3:2,0:4,1:3,2:3,3:0\n--microbatch-group-size  9\n\n" in text
+    assert "group-size" not in run(*arguments, "--microbatches", "16")[0]
+
+
 def test_the_forms_are_ready_to_paste(loaded: str) -> None:
     document = suggested("--pp", "2", "--num-layers", "7", "--microbatches", "4", "--mtp-num-layers", "1", "--costs", loaded)
     wanted = check_layout(document["layout"], pp=2).plan
@@ -186,18 +157,32 @@ def test_memory_is_limited_and_traded(loaded: str) -> None:
     assert "\nstep ms  peak memory  schedule" in text
 
 
-def test_a_search_without_an_answer_exits_3(loaded: str) -> None:
-    arguments = ("--pp", "2", "--num-layers", "8", "--microbatches", "6", "--costs", loaded, "--memory-limit", "1e6")
-    output, errors, code = run(*arguments)
-    assert (output, code) == ("", 3)
-    assert errors == (
-        "error: no layout fits the memory limit of 1000000 bytes: the leanest that was tried takes 347000000 bytes more "
-        "(see ppdsl suggest --help)\n"
-    )
-    document = json.loads(run(*arguments, "--output-format", "json")[0])
-    assert document["valid"] is False
-    few = run("--pp", "4", "--num-layers", "1", "--microbatches", "4")
-    assert few == ("", "error: 1 decoder layer cannot fill the stages (see ppdsl suggest --help)\n", 3)
+def test_a_layout_over_the_memory_limit_is_said_to_be_so(loaded: str) -> None:
+    arguments = ("--pp", "4", "--vpp", "2", "--num-layers", "16", "--microbatches", "12", "--costs", loaded, "--memory-limit", "740e6")
+    text = run(*arguments, "--compare", "Et|(tt|)*3t*3|tt|t*3|tL")[0]
+    assert (
+        "\nuniform    217.2 ms (+12.07%): Ett|(tt|)*6ttL, over the memory limit\ncompared   193.8 ms (+0.00%): Et|(tt|)*3t*3|tt|t*3|tL\n"
+    ) in text
+
+
+def test_each_point_says_all_that_it_is_for(loaded: str) -> None:
+    arguments = ("--pp", "2", "--vpp", "2", "--num-layers", "7", "--microbatches", "6", "--costs", loaded, "--pareto")
+    choices = ("--placement", "auto", "--microbatch-group-size", "auto", "--schedule", "auto")
+    points = suggested(*arguments, *choices)["pareto"]
+    text = run(*arguments, *choices)[0]
+    for point in points:
+        group, placement = point["microbatch_group_size"], point["placement"]
+        named = point["schedule"] + (f", microbatch group {group}" if group else "") + (", placement v" if placement == "v" else "")
+        assert f"  {named}  " in text
+    assert len({json.dumps(point) for point in points}) == len(points) > 1
+    assert any(point["microbatch_group_size"] or point["placement"] == "v" for point in points)
+
+
+def test_without_sizes_there_is_no_table_of_memory() -> None:
+    arguments = ("--pp", "2", "--num-layers", "4", "--microbatches", "2")
+    unknown = "the costs say nothing of parameters and activations\n"
+    assert run(*arguments, "--pareto")[0].endswith(f"\n\nno step time against memory: {unknown}")
+    assert run(*arguments, "--memory-limit", "80e9")[0].endswith(f"\n\nmemory limit: 80.0 GB, but {unknown}")
 
 
 def test_the_compared_layout_may_have_other_stages(golden: str) -> None:
@@ -205,95 +190,15 @@ def test_the_compared_layout_may_have_other_stages(golden: str) -> None:
     assert document["compared"] == {"layout": "Et*5|t*4L", "schedule": "1f1b", "step_ms": pytest.approx(91.95), "peak_memory_bytes": 0}
 
 
-def test_an_invalid_layout_to_compare_with_is_shown(golden: str) -> None:
-    assert run(*SIZES, "--costs", golden, "--compare", "Et*5|t*5L") == (
-        "",
-        (
-            "error[PP302]: layout has 10 decoder layers, --num-layers says 9\n"
-            "  --> <layout>:1:6\n"
-            "   |\n"
-            " 1 | Et*5|t*5L\n"
-            "   |  --- ^^^ 5 layers\n"
-            "   |  |\n"
-            "   |  5 layers\n"
-            "   = help: `t*4` in stage 0 gives 9: Et*4|t*5L\n"
-            "\n"
-            "invalid: 1 error\n"
-        ),
-        1,
-    )
-    output, _, code = run(*SIZES, "--costs", golden, "--compare", "Et*5|t*5L", "--output-format", "json")
-    assert code == 1
-    assert "--compare is invalid: layout has 10 decoder layers, --num-layers says 9" in output
+def test_an_mtp_layer_is_like_the_last_decoder_layer_where_nothing_else_is_said_of_it(loaded: str) -> None:
+    arguments = ("--pp", "1", "--num-layers", "2", "--mtp-num-layers", "1", "--microbatches", "1", "--kinds", "dense,moe")
+    assert suggested(*arguments, "--kind", "moe=3")["step_ms"] == 3 * (1 + 3 + 3)
+    assert suggested(*arguments, "--kind", "dense=3")["step_ms"] == 3 * (3 + 1 + 1)
+    step = suggested(*arguments, "--kind", "moe=3", "--costs", loaded)["step_ms"]
+    assert step == pytest.approx(3 * (0.1 + 1 + 3 + 1.1 + 1.5))  # the file says what m costs
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--pp", "2"], "a search needs --num-layers and --microbatches"),
-        ([*SIZES, "--vpp", "0"], "invalid value for '--vpp': '0' is not a number from 1, nor auto"),
-        ([*SIZES, "--vpp", "many"], "invalid value for '--vpp': 'many' is not a whole number"),
-        ([*SIZES, "--pp", "0"], "--pp is 0, the range is 1 to 1,048,576"),
-        ([*SIZES, "--group", "0"], "--group is 0, the range is 1 to 9"),
-        ([*SIZES, "--allow-empty", "--min-layers", "1"], "--allow-empty and --min-layers contradict each other"),
-        ([*SIZES, "--schedule", "zb_v"], "zb_v needs the placement v with two chunks on each rank"),
-        (
-            [*SIZES, "--microbatches", "3"],
-            "3 microbatches cannot be scheduled by interleaved_1f1b: 3 mod 2 = 1, which is neither 0 nor at least pp = 2",
-        ),
-        ([*SIZES, "--owners", "0,1"], "--owners says itself which rank each stage is on, so it takes no --vpp and no --placement"),
-        (
-            ["--pp", "2", "--num-layers", "4", "--microbatches", "2", "--owners", "0;1"],
-            "--owners is '0;1', not ranks with commas between them",
-        ),
-        (
-            ["--pp", "2", "--num-layers", "4", "--microbatches", "2", "--owners", "0,2"],
-            "owners name other ranks than 0 to 1, or not all of them",
-        ),
-        ([*SIZES, "--kind", "moe=2"], "--kind says what a kind costs, and no --kinds says which layers are of one"),
-        ([*SIZES, "--kinds", "dense*3"], "--kinds has 3 layers, --num-layers says 9"),
-        ([*SIZES, "--kinds", "dense*12"], "--kinds has more than 9 layers, as many as --num-layers says"),
-        ([*SIZES, "--kinds", "dense*,moe"], "--kinds has 'dense*', not a name or name*count"),
-        ([*SIZES, "--kinds", "dense*9", "--kind", "moe=2"], "--kind names moe, --kinds has dense"),
-        ([*SIZES, "--kinds", "dense*9", "--kind", "dense=2", "--kind", "dense=3"], "--kind names dense twice"),
-        ([*SIZES, "--kinds", "dense*9", "--kind", "dense=much"], "--kind is 'dense=much', not name=factor, such as moe=1.5"),
-        ([*SIZES, "--memory-limit", "0"], "--memory-limit is 0, the range is above 0 to 1e+18"),
-        ([*SIZES, "--time-limit", "0"], "--time-limit is 0, the range is 1 to 1,000,000"),
-        ([*SIZES, "--max-actions", "31"], "a schedule of 32 actions is over the limit of 31 (--max-actions)"),
-        ([*SIZES, "--hidden", "64"], "a model's shape needs --seq, --vocab, --batch and --tflops"),
-    ],
-)
-def test_what_cannot_be_searched_is_a_usage_error(arguments: list[str], message: str) -> None:
-    assert run(*arguments) == ("", f"error: {message} (see ppdsl suggest --help)\n", 2)
-
-
-LONG = ("--pp", "8", "--vpp", "5", "--num-layers", "80", "--microbatches", "64", "--time-limit", "60")
-COMMAND = (sys.executable, "-m", "ppdsl", "suggest", *LONG)
-
-
-@pytest.mark.slow
-def test_an_interrupt_prints_the_best_so_far() -> None:
-    process = subprocess.Popen([*COMMAND, "--output-format", "json"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    time.sleep(4)
-    process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=60)
-    assert (process.returncode, errors) == (130, b"")
-    document = json.loads(output)
-    Draft202012Validator(schema_for("suggest")).validate(document)
-    assert document["interrupted"] is True
-    assert sum(document["per_stage"]) == 80
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals: nothing is known of the progress there")
-def test_progress_is_shown_on_a_terminal_alone() -> None:
-    terminal, end = pty.openpty()
-    process = subprocess.Popen([*COMMAND[:-1], "2"], cwd=ROOT, stdout=subprocess.PIPE, stderr=end)
-    os.close(end)
-    output, _ = process.communicate(timeout=120)
-    shown = os.read(terminal, 65536).decode()
-    os.close(terminal)
-    assert process.returncode == 0
-    assert b"step time" in output
-    assert shown.startswith("\rbest so far: ")
-    assert shown.endswith("\r\x1b[K")
+def test_kinds_scale_all_that_a_layer_has(loaded: str) -> None:
+    arguments = ("--pp", "1", "--num-layers", "2", "--microbatches", "1", "--costs", loaded, "--kinds", "a,b")
+    plain, doubled = (suggested(*arguments, *more)["peak_memory_bytes"] for more in ((), ("--kind", "a=2", "--kind", "b=2")))
+    assert doubled - plain == 2 * (18 * 2_000_000 + 30_000_000)

@@ -32,6 +32,7 @@ _GIVEN = {
     "none": "no costs are given: a decoder or MTP layer takes 1 ms forward and 2 ms backward, all else nothing",
     "shape": "costs are estimated from the model's shape, activations are not: they depend on what is recomputed",
 }
+NO_SIZES = "the costs say nothing of parameters and activations"
 _SOURCES = {"none": "all layers alike", "shape": "costs estimated from the shape, without activations", "file": "costs from the file"}
 
 
@@ -47,7 +48,9 @@ def tell(simulation: Simulation, look: Look) -> Iterator[str]:
         yield f"and {plural(len(report.ranks) - MOST_RANKS, 'more rank')}\n"
     yield f"\ncritical path: {_tell_path(report)}\n"
     yield from tell_stalls(simulation.schedule, report.timing)
-    if costs.memory_limit_bytes is not None:
+    if costs.memory_limit_bytes is not None and not any(rank.peak_memory for rank in report.ranks):
+        yield f"memory limit: {say_bytes(costs.memory_limit_bytes)}, but {NO_SIZES}\n"
+    elif costs.memory_limit_bytes is not None:
         over = [rank for rank, each in enumerate(report.ranks) if each.peak_memory > costs.memory_limit_bytes]
         fits = f"{plural(len(over), 'rank')} over it, the first is rank {over[0]:,}" if over else "every rank is within it"
         yield f"memory limit: {say_bytes(costs.memory_limit_bytes)}, {fits}\n"

@@ -15,6 +15,7 @@ from ppdsl.cli.output import Outcome, look_of
 from ppdsl.cli.searches import read_problem, search_options
 from ppdsl.cli.simulations import InfeasibleError, Simulation, require_proof
 from ppdsl.cli.suggestions import Suggestion, describe, rival_of, tell_suggestion
+from ppdsl.drawing.axes import say_time
 from ppdsl.lowering import lower
 from ppdsl.simulation import simulate
 from ppdsl.suggesting import NoLayoutError, suggest, trade_memory
@@ -45,7 +46,7 @@ _MOST_SECONDS = 10**6
 @click.option(
     "--compare", metavar="LAYOUT", help="Say how a layout of yours does beside it. A trace given as --costs is that of this layout."
 )
-@click.option("--pareto", is_flag=True, help="List step time against peak memory, too.")
+@click.option("--pareto", is_flag=True, help="List step time against peak memory, too; the schedule auto is made for the memory beside it.")
 @number("--time-limit", "Search so many seconds at most; without it the same question has the same answer.")
 @document_option
 @color_option
@@ -53,7 +54,8 @@ _MOST_SECONDS = 10**6
 def command(**values: Unpack[SuggestValues]) -> Outcome:
     """Search for the layout with the least step time, and say how much less it could be at best.
 
-    --pp, --num-layers and --microbatches are needed, and what layers cost: a costs file or the model's shape.
+    --pp, --num-layers and --microbatches are needed. What layers cost comes from --costs, or from the model's shape; with neither, all
+    decoder layers cost the same.
     """
     compared = _check_compared(values)
     if compared is not None and not compared.valid:
@@ -64,7 +66,7 @@ def command(**values: Unpack[SuggestValues]) -> Outcome:
     problem = read_problem(values, assumptions)
     assumptions = replace(assumptions, costs=problem.costs)
     _refuse_seconds(values)
-    progress = _Progress(sys.stderr.isatty() if sys.stderr is not None else False)
+    progress = _Progress(look_of(sys.stderr, "never").width is not None)
     try:
         answer, points = _search(problem, values, assumptions, progress)
     finally:
@@ -171,7 +173,7 @@ class _Progress:
     def __call__(self, time: float) -> None:
         """Show a time, in ms."""
         if self._wanted:
-            sys.stderr.write(f"\rbest so far: {time:,.4g} ms\x1b[K")
+            sys.stderr.write(f"\rbest so far: {say_time(time)} ms\x1b[K")
             sys.stderr.flush()
             self._shown = True
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ppdsl._version import __version__
 from ppdsl.cli.documents import SCHEMA_VERSION
-from ppdsl.cli.figures import MOST_RANKS, list_ranks, name_run, say_bytes, tell_basis, tell_stalls
+from ppdsl.cli.figures import MOST_RANKS, NO_SIZES, list_ranks, name_run, say_bytes, tell_basis, tell_stalls
 from ppdsl.cli.tables import draw, draw_figures
 from ppdsl.drawing.axes import say_time
 from ppdsl.schedules import find_obstacle, make_schedule
@@ -144,7 +144,9 @@ def _describe_rival(rival: Rival) -> dict[str, object]:
 def _describe_point(point: Answer) -> dict[str, object]:
     return {
         "layout": point.plan.layout,
+        "placement": point.plan.placement,
         "schedule": point.schedule.name,
+        "microbatch_group_size": point.group,
         "step_ms": point.time,
         "lower_bound_ms": point.bound,
         "peak_memory_bytes": point.peak_memory,
@@ -162,23 +164,30 @@ def tell_suggestion(found: Suggestion, look: Look) -> Iterator[str]:
     partition, chunks = write_forms(answer)
     megatron = write_megatron(answer)
     yield f"layout       {answer.plan.layout}\n"
+    if answer.plan.placement == "v":
+        yield "--placement  v\n"
     yield f"Megatron-LM  {megatron if megatron is not None else 'has no words for it'}\n"
     for name, text in (("--partition", partition), ("--chunks", chunks)):
         if text is not None:
             yield f"{name:11}  {text}\n"
+    if answer.group is not None:
+        yield f"--microbatch-group-size  {answer.group}\n"
     yield f"\n{'step time' if problem.objective == 'makespan' else 'span':9}  {_tell_time(answer)}\n"
-    yield f"uniform    {_tell_rival(rival_of(make_uniform(problem, answer), problem, answer), answer)}\n"
+    yield f"uniform    {_tell_rival(rival_of(make_uniform(problem, answer), problem, answer), problem, answer)}\n"
     if found.rival is not None:
-        yield f"compared   {_tell_rival(found.rival, answer)}\n"
+        yield f"compared   {_tell_rival(found.rival, problem, answer)}\n"
     yield f"\n{draw_figures(list_ranks(simulation.report, MOST_RANKS), look)}"
     if len(simulation.report.ranks) > MOST_RANKS:
         yield f"and {plural(len(simulation.report.ranks) - MOST_RANKS, 'more rank')}\n"
     stalls = [*tell_stalls(simulation.schedule, simulation.report.timing)]
     yield from ["\n", *stalls] if stalls or problem.costs.memory_limit_bytes is not None else []
     if problem.costs.memory_limit_bytes is not None:
-        yield f"memory limit: {say_bytes(problem.costs.memory_limit_bytes)}, the fullest rank holds {say_bytes(answer.peak_memory)}\n"
+        held = f"the fullest rank holds {say_bytes(answer.peak_memory)}" if answer.peak_memory else f"but {NO_SIZES}"
+        yield f"memory limit: {say_bytes(problem.costs.memory_limit_bytes)}, {held}\n"
     if found.points is not None:
-        yield f"\n{draw_figures(_list_points(found.points), look)}"
+        yield (
+            f"\n{draw_figures(_list_points(found.points), look)}" if answer.peak_memory else f"\nno step time against memory: {NO_SIZES}\n"
+        )
 
 
 def _tell_time(answer: Answer) -> str:
@@ -187,14 +196,22 @@ def _tell_time(answer: Answer) -> str:
     return f"{say_time(answer.time)} ms; no layout is faster than {say_time(answer.bound)} ms, {answer.gap:.2%} less"
 
 
-def _tell_rival(rival: Rival, answer: Answer) -> str:
+def _tell_rival(rival: Rival, problem: Problem, answer: Answer) -> str:
     if rival.time is None:
         return f"no schedule fits {rival.layout}"
     change = f" ({rival.time / answer.time - 1:+.2%})" if answer.time else ""
     schedule = "" if rival.schedule == answer.schedule.name else f", {rival.schedule}"
-    return f"{say_time(rival.time)} ms{change}: {rival.layout}{schedule}"
+    limit = problem.costs.memory_limit_bytes
+    over = "" if limit is None or rival.peak_memory <= limit else ", over the memory limit"
+    return f"{say_time(rival.time)} ms{change}: {rival.layout}{schedule}{over}"
 
 
 def _list_points(points: tuple[Answer, ...]) -> list[list[str]]:
     rows = [["step ms", "peak memory", "schedule", "layout"]]
-    return rows + [[say_time(each.time), say_bytes(each.peak_memory), each.schedule.name, each.plan.layout] for each in points]
+    return rows + [[say_time(each.time), say_bytes(each.peak_memory), _name_order(each), each.plan.layout] for each in points]
+
+
+def _name_order(answer: Answer) -> str:
+    """Name what decides the order of a layout's actions."""
+    group = "" if answer.group is None else f", microbatch group {answer.group}"
+    return f"{answer.schedule.name}{group}{', placement v' if answer.plan.placement == 'v' else ''}"

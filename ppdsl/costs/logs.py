@@ -1,9 +1,11 @@
 """The records that InfiniTrain writes when it is built with PROFILE_MODE: a file a rank, each named ``NAME.rankR``.
 
 A record is one outermost call that was timed, in columns that are padded to a width and run into each other where a value is wider. A layer
-is timed around its forward; what its backward launches is recorded by the names of kernels, if at all, and belongs to no layer. So a
-record is taken for a forward, and the backward for twice as much. Embedding, final norm and lm-head have no name of their own in it, and
-cost nothing here.
+is timed around its forward alone: ``TransformerChunk::Forward`` starts a record named ``TransformerLayer.N`` before it calls the layer, and
+ends it behind that, once for each microbatch; N counts over the whole model. So InfiniTrain's pull request 209 does, in
+``infini_train/src/nn/modules/transformer/transformer.cc`` at commit 2209fe4fb1fe; without it no layer has records. What a backward
+launches is recorded by the names of kernels (``dispatcher.h``) and belongs to no layer. So a record is taken for a forward, and the
+backward for twice as much. Embedding, final norm and lm-head have no name of their own in it, and cost nothing here.
 """
 
 from __future__ import annotations

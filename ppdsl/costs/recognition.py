@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ppdsl.costs.lists import LIST_FIELD, is_csv, read_csv, read_json_list
+from ppdsl.costs.lists import LIST_FIELD, find_first_line, is_csv, read_csv, read_json_list
 from ppdsl.costs.logs import is_record_log, read_record_logs
+from ppdsl.costs.numbers import show
 from ppdsl.costs.reading import decode_json, read_costs
 from ppdsl.costs.traces import is_trace, read_trace
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from ppdsl.planning.plan import Plan
 
 _EMPTY = "it is empty"
-_UNKNOWN = "it is neither a JSON object or list, nor CSV with commas, nor a record log"
+_UNKNOWN = "it is neither a JSON object or list, nor a record log, nor CSV with semicolons, tabs or commas"
 
 
 def recognize_costs(text: str, name: str, *, shape: ModelShape | None = None, plan: Plan | None = None, warmup_samples: int = 1) -> Costs:
@@ -38,13 +39,18 @@ def recognize_costs(text: str, name: str, *, shape: ModelShape | None = None, pl
     if is_record_log(text):
         return read_record_logs({name: text}, warmup_samples, shape)
     if not text.lstrip().startswith(("{", "[")):
-        if not is_csv(text):
-            raise ValueError(_EMPTY if not text.strip() else _UNKNOWN)
+        number, line = find_first_line(text)
+        if not text.strip():
+            raise ValueError(_EMPTY)
+        if number and not is_csv(text):
+            raise ValueError(f"{_UNKNOWN}: line {number} is {show(line)}")
         return read_csv(text, shape)
     data = decode_json(text)
     if is_trace(data):
         if plan is None:
-            raise ValueError("a trace is divided over the stages of a layout, and there is none whose ranks are known")
+            raise ValueError(
+                "a trace is divided over the stages of a layout, and there is none whose ranks are known: suggest takes it as --compare"
+            )
         return read_trace(data, plan)
     if isinstance(data, list) or (isinstance(data, Mapping) and LIST_FIELD in data):
         return read_json_list(data, shape)

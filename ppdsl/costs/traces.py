@@ -47,7 +47,7 @@ class _Division(NamedTuple):
 def is_trace(data: object) -> bool:
     """Tell whether a JSON value is a trace: an object with its events, or the list of them alone."""
     if isinstance(data, list):
-        return bool(data) and isinstance(data[0], Mapping)
+        return bool(data) and isinstance(data[0], Mapping) and "ph" in data[0]
     return isinstance(data, Mapping) and EVENTS_FIELD in data
 
 

@@ -49,12 +49,15 @@ def load_plan(data: Mapping[str, object] | str) -> Plan:
 
 
 def _decode(text: str) -> object:
-    from json import loads  # noqa: PLC0415 -- only text needs it
+    from json import JSONDecodeError, loads  # noqa: PLC0415 -- only text needs it
 
     try:
         return loads(text, parse_constant=_refuse_constant)
     except RecursionError:
         raise ValueError("the plan is nested too deep") from None
+    except JSONDecodeError as error:
+        what = f"{error.msg[:1].lower()}{error.msg[1:]}"
+        raise ValueError(f"the plan is not JSON: {what}: line {error.lineno}, column {error.colno}") from None
     except ValueError as error:
         raise ValueError(f"the plan is not JSON: {error}") from None
 

@@ -23,9 +23,13 @@ _STALL = {
 }
 STALLS = array("which chunk keeps which waiting between fill and drain, the longest first", record("a pair", _STALL))
 """The waits of a simulation, by who waits for whom."""
+_PLACEMENT = choice("which rank owns which stage", "loop", "v", "owners")
+_GROUP = or_null(integer("the microbatch group of interleaved_1f1b; null for the usual one", 1))
 _POINT = {
     "layout": _LAYOUT,
-    "schedule": string("the schedule that its time is for"),
+    "placement": _PLACEMENT,
+    "schedule": string("the schedule that its time is for; auto is made with this peak memory as the limit"),
+    "microbatch_group_size": _GROUP,
     "step_ms": number("its simulated time"),
     "lower_bound_ms": number("no layout within its memory is faster"),
     "peak_memory_bytes": _MEMORY,
@@ -47,10 +51,10 @@ _FIELDS: dict[str, Schema] = {
     "objective": choice("what is to be small", "makespan", "span"),
     "pp": integer("number of pipeline ranks", 1),
     "vpp": integer("the largest number of chunks on a rank", 1),
-    "placement": choice("which rank owns which stage", "loop", "v", "owners"),
+    "placement": _PLACEMENT,
     "schedule": string("the name of the schedule"),
     "microbatches": integer("microbatches in a step", 1),
-    "microbatch_group_size": or_null(integer("the microbatch group of interleaved_1f1b; null for the usual one", 1)),
+    "microbatch_group_size": _GROUP,
     "costs_from": choice("a costs file; the model's shape; or nothing, then all layers cost the same", "file", "shape", "none"),
     "memory_limit_bytes": or_null(number("memory of a rank; null where nothing is said of it")),
     "peak_memory_bytes": _MEMORY,
