@@ -14,12 +14,12 @@ class Progress:
 
     Attributes:
         step: Number of the step, from 0; -1 before the first.
-        position: How many instructions of the step have begun.
-        instruction: The one begun last, None outside a step.
+        position: How many instructions of the step are done.
+        instruction: The one begun last; None outside a step, but for one that an error has ended.
         message: The message waited for, None while none is.
         peer: The rank at the message's other end; -1 while none is waited for.
         sending: Whether the rank waits for its peer to take the message, not for the message to come.
-        phase: What the rank does outside its program, in words: ``connecting``, ``loading the data``; empty inside a step.
+        phase: What the rank does outside its program, in words: ``connecting``, ``loading the data``.
     """
 
     __slots__ = ("instruction", "message", "peer", "phase", "position", "sending", "step")
@@ -35,8 +35,8 @@ class Progress:
 
     def __str__(self) -> str:
         """Say where the rank is: ``in step 3 at 2F0, waiting for the activation of stage 1 for microbatch 0 from rank 1``."""
-        where = self.phase if self.instruction is None else f"in step {self.step} at {self.instruction}"
-        message, peer = self.message, self.peer
+        instruction, message, peer = self.instruction, self.message, self.peer
+        where = self.phase if instruction is None else f"in step {self.step} at {instruction}"
         if message is None:
             return where
         return f"{where}, waiting for rank {peer} to take {message}" if self.sending else f"{where}, waiting for {message} from rank {peer}"

@@ -56,6 +56,10 @@ def test_a_rank_that_no_longer_advances_is_ended_with_a_word() -> None:
     assert ended.status == 70
 
 
+def test_a_rank_that_nobody_hears_is_ended_all_the_same() -> None:
+    assert run("stall_unheard")[:2] == (70, "")
+
+
 def test_a_message_in_flight_counts_as_a_wait() -> None:
     ended = run("stall_in_flight")
     text = "reading the loss, with the gradient from stage 1 for microbatch 1 from rank 3 still under way"

@@ -253,3 +253,25 @@ def test_nobody_is_waited_for_afterwards() -> None:
         return str(end.progress)
 
     assert run_two(exchange, exchange, SECONDS) == ["starting", "starting"]
+
+
+class Slow:
+    """A value that takes some time to copy on other ranks than 0."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __deepcopy__(self, _: object) -> Slow:
+        if threading.current_thread().name != "rank 0":
+            time.sleep(SHORT)
+        return Slow(self.text)
+
+
+@pytest.mark.parametrize("collective", [lambda end, value: end.broadcast(value, 0), lambda end, value: end.gather(value)[0]])
+def test_what_a_rank_does_with_its_value_afterwards_is_its_own_affair(collective: Callable[[RendezvousTransport, Slow], Slow]) -> None:
+    def change(end: RendezvousTransport) -> None:
+        value = Slow("as it was")
+        collective(end, value)
+        value.text = "changed"
+
+    assert run_two(change, lambda end: collective(end, Slow("")).text, SECONDS)[1] == "as it was"

@@ -43,6 +43,15 @@ def stall(progress: Progress) -> None:
         block()
 
 
+def stall_unheard(progress: Progress) -> None:
+    """Stall where nobody reads what is said: the launcher that held the other end of standard error is gone."""
+    reader, writer = os.pipe()
+    os.dup2(writer, 2)
+    os.close(writer)
+    os.close(reader)
+    stall(progress)
+
+
 def stall_in_flight(progress: Progress) -> None:
     """Run ahead of a message that never comes, as on CUDA."""
     with Watchdog(progress, 2, TIMEOUT, in_flight=lambda: f"{Message(0, 'B', 1)} from rank 3"):
@@ -105,7 +114,7 @@ def start_too_late(progress: Progress) -> None:
         Watchdog(progress, 2, 60, signals=True).start()
 
 
-CASES = (stall, stall_in_flight, advance, be_stopped, be_stopped_by_default, be_stopped_afterwards, start_too_late)
+CASES = (stall, stall_unheard, stall_in_flight, advance, be_stopped, be_stopped_by_default, be_stopped_afterwards, start_too_late)
 
 if __name__ == "__main__":
     block_termination()

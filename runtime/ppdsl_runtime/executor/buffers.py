@@ -28,7 +28,7 @@ class Slot:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._flat = torch.empty(0, dtype=torch.uint8, device=device)
+        self._flat: torch.Tensor | None = None
         self._layout: Metadata | None = None
         self._tensors: tuple[torch.Tensor, ...] = ()
         self.start = self.end = 0
@@ -44,17 +44,19 @@ class Slot:
         They are new each time and count their versions by themselves, so that a graph that still holds those of the last use is not taken
         to be spoiled.
         """
-        if metadata is not self._layout:
+        if metadata is not self._layout and metadata != self._layout:
             self._lay_out(metadata)
         return tuple([tensor.data for tensor in self._tensors])
 
+    @torch.inference_mode(mode=False)
     def _lay_out(self, metadata: Metadata) -> None:
+        """Make the tensors anew; such as training can use, even where an evaluation in inference mode asks first."""
         places, size = [], 0
         for shape, dtype, _ in metadata:
             start = -(-size // _ALIGNMENT) * _ALIGNMENT
             size = start + prod(shape) * dtype.itemsize
             places.append((start, size))
-        if size > self._flat.numel():
+        if self._flat is None or size > self._flat.numel():
             self._flat = torch.empty(size, dtype=torch.uint8, device=self._device)
             self.start = self._flat.data_ptr()
             self.end = self.start + size
@@ -65,8 +67,9 @@ class Slot:
         self._layout = metadata
 
     def holds(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor lies in this memory."""
-        return self.start <= tensor.data_ptr() < self.end
+        """Whether a tensor lies in this memory; of a sparse one, its values."""
+        values = tensor._values() if tensor.is_sparse else tensor  # noqa: SLF001 -- the public name refuses what is not coalesced
+        return self.start <= values.data_ptr() < self.end
 
     def separate(self, tensor: torch.Tensor) -> torch.Tensor:
         """Give a tensor as it is, or a copy of it where it lies in this memory."""

@@ -123,8 +123,16 @@ class Stage:
         self.weight_gradient(batch)
 
     def finish(self) -> None:
-        """End a step: let go of the keyword inputs, which are parts of what the caller gave."""
-        self.sides[:] = [{} for _ in self.sides]
+        """End a step: let go of the keyword inputs, which are parts of what the caller gave, and of what a step that failed has left."""
+        batches = len(self.sides)
+        self.sides[:] = [{} for _ in range(batches)]
+        held: list[list[Any]] = [self.payloads, self.edges, self.gradients, self.stores]
+        if self.incoming is not None:
+            held.append(self.incoming.returned)
+        if self.outgoing is not None:
+            held.append(self.outgoing.outputs)
+        for values in held:
+            values[:] = [None] * batches
 
     def _hand_back(self, batch: int) -> None:
         payload = self.payloads[batch]

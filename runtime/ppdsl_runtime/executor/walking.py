@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Literal
 
@@ -40,13 +42,14 @@ class Walker:
         Args:
             progress: Where the rank says how far it is.
             device: Where the tensors are.
-            run_ahead: How many actions the host may be ahead of a CUDA device.
+            run_ahead: How many actions the host may be ahead of a CUDA device, those of earlier steps included.
             ranges: What names the actions for a profiler; None for nothing.
         """
         self.recorder: Recorder | None = None
         self._progress = progress
-        self._cuda = device.type == "cuda"
+        self._device = device
         self._run_ahead = run_ahead
+        self._lead = _Lead(device, run_ahead) if device.type == "cuda" else None
         self._ranges = ranges
 
     def walk(self, calls: Sequence[Call]) -> None:
@@ -54,7 +57,7 @@ class Walker:
         progress = self._progress
         if self.recorder is not None:
             self._walk_recorded(calls, self.recorder)
-        elif self._cuda or self._ranges is not None:
+        elif self._lead is not None or self._ranges is not None:
             self._walk_named(calls)
         else:
             for position, (instruction, call) in enumerate(calls):
@@ -66,8 +69,7 @@ class Walker:
 
     def _walk_named(self, calls: Sequence[Call]) -> None:
         """Give each action its range, and wait for the device where the host is too many actions ahead of it."""
-        progress, ranges = self._progress, self._ranges
-        lead = _Lead(self._run_ahead) if self._cuda else None
+        progress, ranges, lead = self._progress, self._ranges, self._lead
         for position, (instruction, call) in enumerate(calls):
             progress.position = position
             progress.instruction = instruction
@@ -81,7 +83,8 @@ class Walker:
 
     def _walk_recorded(self, calls: Sequence[Call], recorder: Recorder) -> None:
         """Note when each action begins and ends: by events on a CUDA device, which are read once the step is done."""
-        mark = _mark_event if self._cuda else perf_counter
+        cuda = self._lead is not None
+        mark = partial(_mark_event, self._device) if cuda else perf_counter
         times = [mark()]
         for position, (instruction, call) in enumerate(calls):
             self._progress.position = position
@@ -89,17 +92,18 @@ class Walker:
             with _name(instruction, self._ranges):
                 call()
             times.append(mark())
-            if self._cuda and position >= self._run_ahead:
+            if cuda and position >= self._run_ahead:
                 times[position - self._run_ahead].synchronize()  # type: ignore[union-attr]  # the mark is an event
-        seconds = _read_events(times) if self._cuda else [time - times[0] for time in times]  # type: ignore[arg-type,operator]  # by the mark
+        seconds = _read_events(times) if cuda else [time - times[0] for time in times]  # type: ignore[arg-type,operator]  # by the mark
         for (instruction, _), begin, end in zip(calls, seconds, seconds[1:], strict=False):
             recorder(instruction, begin, end)
 
 
 class _Lead:
-    """How far the host is ahead of the device: an event for each action that may not be done."""
+    """How far the host is ahead of the device: an event for each action that may not be done, of whatever step."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, device: torch.device, most: int) -> None:
+        self._device = device
         self._most = most
         self._events: deque[torch.cuda.Event] = deque()
 
@@ -110,13 +114,13 @@ class _Lead:
             event.synchronize()
         else:
             event = torch.cuda.Event()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        event.record()
+        event.record(torch.cuda.current_stream(self._device))
         self._events.append(event)
 
 
-def _mark_event() -> torch.cuda.Event:
+def _mark_event(device: torch.device) -> torch.cuda.Event:
     event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]  # the same
-    event.record()
+    event.record(torch.cuda.current_stream(device))
     return event
 
 
@@ -126,8 +130,6 @@ def _read_events(events: Sequence[torch.cuda.Event]) -> list[float]:
 
 
 def _name(instruction: Instruction, ranges: Ranges | None) -> AbstractContextManager[object]:
-    from contextlib import nullcontext  # noqa: PLC0415 -- only a measured step comes here
-
     if ranges is None:
         return nullcontext()
     return torch.profiler.record_function(str(instruction)) if ranges == "profiler" else torch.cuda.nvtx.range(str(instruction))

@@ -12,11 +12,8 @@ from ppdsl.lowering import program_to_json
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import torch
-
     from ppdsl.lowering import Program
     from ppdsl.planning.plan import Plan
-    from ppdsl_runtime.transport.interface import Transport
 
 
 class DifferenceError(RuntimeError):
@@ -39,13 +36,12 @@ class Refused(NamedTuple):
     reason: str
 
 
-def list_facts(program: Program | Refused, plan: Plan, dtype: torch.dtype | None = None, **more: object) -> dict[str, str]:
+def list_facts(program: Program | Refused, plan: Plan, **more: object) -> dict[str, str]:
     """List what all ranks must have alike.
 
     Args:
         program: The lowered program, or why there is none.
         plan: The plan.
-        dtype: The parameters' element type, None where they have several.
         more: What else is to be compared, by name.
 
     Returns:
@@ -60,7 +56,6 @@ def list_facts(program: Program | Refused, plan: Plan, dtype: torch.dtype | None
         "schedule": program.schedule,
         "microbatches": str(program.microbatches),
         "depth": str(program.depth),
-        "dtype": str(dtype),
         "program": _fingerprint(program),
     } | {name: str(value) for name, value in more.items()}
 
@@ -69,15 +64,6 @@ def _fingerprint(program: Program | Refused) -> str:
     if isinstance(program, Refused):
         return f"refused: {program.reason}"
     return "sha256:" + sha256(json.dumps(program_to_json(program), sort_keys=True).encode()).hexdigest()
-
-
-def compare_facts(transport: Transport, facts: Mapping[str, str]) -> None:
-    """Compare the facts of all ranks; all ranks call it, before the first transfer.
-
-    Raises:
-        DifferenceError: A fact differs between two ranks. Every rank gets the same error.
-    """
-    refuse_differences(transport.gather(dict(facts)))
 
 
 def refuse_differences(ranks: Sequence[Mapping[str, str]]) -> None:

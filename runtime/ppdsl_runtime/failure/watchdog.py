@@ -39,8 +39,9 @@ State = tuple[object, ...]
 class Watchdog:
     """Ends the process when nothing has advanced for some time inside a step, or when it gets SIGTERM.
 
-    A rank advances when it begins an instruction, begins or ends a wait, or when one of its messages in flight arrives. Nothing is
-    flushed when the process ends: what has been printed to a pipe or a file without a flush is lost.
+    A rank advances when it begins an instruction, begins or ends a wait, or when one of its messages in flight arrives. A step that an
+    error has ended advances no more: stop the watchdog, or begin another step. Nothing is flushed when the process ends: what has been
+    printed to a pipe or a file without a flush is lost.
 
     No GPU has confirmed yet what it does with messages in flight on CUDA, where waits hold up the stream and not the host.
 
@@ -62,7 +63,9 @@ class Watchdog:
         Args:
             progress: What the executor and the transport write.
             rank: The pipeline rank, for what is said.
-            timeout: Seconds without any advance inside a step after which the process is ended. It has to be longer than any one action.
+            timeout: Seconds without any advance inside a step after which the process is ended. It has to be longer than any one action and
+                any one wait: the first rank waits for a gradient until all stages behind it have done a forward and a backward, and have
+                compiled what they compile.
             signals: Whether it takes SIGTERM too; then ``block_termination`` has to be called before any other thread starts.
             in_flight: Says what is the oldest message in flight, where waits do not block the host: a transport's ``in_flight``.
 
@@ -133,5 +136,7 @@ class Watchdog:
         text = f"rank {self._rank} {what}: {self._progress}"
         if oldest is not None and self._progress.message is None:
             text += f", with {oldest} still under way"
-        os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, f"ppdsl: {text}\n".encode())  # the main thread may hold stderr's lock
-        os._exit(status)
+        try:  # the main thread may hold the lock of stderr, and stderr may be gone
+            os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, f"ppdsl: {text}\n".encode())
+        finally:
+            os._exit(status)

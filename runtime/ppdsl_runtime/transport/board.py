@@ -31,26 +31,17 @@ class Board:
         """
         self._store = store
         self._timeout = timeout
-        self._known: dict[tuple[str, int], Metadata] = {}
-
-    def knows(self, key: str, edge: int) -> bool:
-        """Say whether this rank has written or read it before."""
-        return (key, edge) in self._known
 
     def write(self, key: str, edge: int, metadata: Metadata) -> None:
         """Write what crosses an edge."""
-        self._known[key, edge] = metadata
         self._store.set(_name(key, edge), write_metadata(metadata))
 
     def read(self, key: str, edge: int, *, wait: bool) -> Metadata | None:
-        """Read what crosses an edge; None where it is not known and ``wait`` is not set.
+        """Read what crosses an edge; None where it was not written yet and ``wait`` is not set.
 
         Raises:
             RuntimeError: It was not written in time, or the store is gone.
         """
-        known = self._known.get((key, edge))
-        if known is not None:
-            return known
         name = _name(key, edge)
         deadline = time.monotonic() + self._timeout
         while not self._store.check([name]):
@@ -59,9 +50,7 @@ class Board:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"nobody has announced edge {edge} under the key {key!r} within {self._timeout:g} s")
             time.sleep(_PAUSE)
-        metadata = read_metadata(self._store.get(name).decode())
-        self._known[key, edge] = metadata
-        return metadata
+        return read_metadata(self._store.get(name).decode())
 
 
 def _name(key: str, edge: int) -> str:

@@ -81,7 +81,7 @@ class Channel:
 
     Attributes:
         streams: Whether a wait holds up the stream and not the host.
-        flights: What is under way, the oldest first.
+        flights: What is under way, the oldest first; where waits do not block, also what has landed since it was last looked through.
     """
 
     def __init__(self, wire: Wire) -> None:
@@ -92,9 +92,8 @@ class Channel:
     def oldest(self) -> Message | None:
         """Give the oldest message that is not there yet; other threads may ask."""
         try:
-            flight = self.flights[0]
-            return None if flight.has_landed() else flight.message
-        except (IndexError, RuntimeError):  # nothing is under way; or it has failed, which the main thread will find
+            return next((flight.message for flight in tuple(self.flights) if not flight.has_landed()), None)
+        except RuntimeError:  # the main thread has just changed them; or one has failed, which the main thread will find
             return None
 
     def fail(self, error: RuntimeError, message: Message, *, sending: bool) -> PeerError:
@@ -148,7 +147,7 @@ class Outgoing(Channel):
         elif most and len(flights) >= most:
             self.wait_for(flights[0], sending=True)
             flights.popleft()
-        held = tuple(_flatten(tensor, streams=self.streams) for tensor in tensors if tensor.numel())
+        held = tuple(_make_movable(_write_out(tensor), streams=self.streams) for tensor in tensors if tensor.numel())
         if self.debug:
             held = (write_header(message, tensors, self.device), *held)
         try:
@@ -159,11 +158,16 @@ class Outgoing(Channel):
             flights.append(Flight(message, works, held))
 
     def finish(self) -> None:
-        """Wait until all has gone.
+        """Wait until all has gone. Where waits do not block, what is still under way stays in sight of whoever asks for the oldest.
 
         Raises:
             PeerError: The peer died or took too long.
         """
+        if self.streams:
+            for flight in self.flights:
+                self.wait_for(flight, sending=True)
+            self.drop_landed()
+            return
         while self.flights:
             self.wait_for(self.flights[0], sending=True)
             self.flights.popleft()
@@ -218,10 +222,7 @@ class Incoming(Channel):
             progress.peer = -1
 
     def _receive(self, receipt: ChannelReceipt, tensors: Tensors) -> None:
-        parts = [_flatten(tensor, streams=self.streams) for tensor in tensors if tensor.numel()]
-        receipt.tensors = tensors
-        if not all(tensor.is_contiguous() for tensor in tensors):
-            receipt.parts = parts
+        parts = [_make_movable(tensor, streams=self.streams) for tensor in tensors if tensor.numel()]
         receipt.flight = Flight(receipt.message, self._post(parts, receipt.message), tensors)
         if self.streams:
             self.flights.append(receipt.flight)
@@ -236,14 +237,12 @@ class Incoming(Channel):
 class ChannelReceipt(Receipt):
     """A receive, posted or not yet."""
 
-    __slots__ = ("channel", "done", "flight", "message", "parts", "target", "tensors")
+    __slots__ = ("channel", "done", "flight", "message", "target")
 
     def __init__(self, channel: Incoming, message: Message, target: Target) -> None:
         self.channel = channel
         self.message = message
         self.target = target
-        self.tensors: Tensors = ()
-        self.parts: list[torch.Tensor] | None = None
         self.flight: Flight | None = None
         self.done = False
 
@@ -254,34 +253,22 @@ class ChannelReceipt(Receipt):
             PeerError: The peer died or took too long.
             MismatchError: Debug mode: another message came. Or the target has no metadata.
         """
-        if self.done:
-            return self.tensors
-        flight = self.flight
-        if flight is None:
+        if self.flight is None:
             self.channel.catch_up(self)
-            flight = self.flight
-        if flight is not None and flight.works:
+        flight: Flight = self.flight  # type: ignore[assignment]  # it has caught up
+        if not self.done and flight.works:
             self.channel.wait_for(flight, sending=False)
-        if self.parts is not None:
-            _scatter(self.parts, self.tensors)
-            self.parts = None
         self.done = True
-        return self.tensors
+        return flight.tensors
 
 
-def _flatten(tensor: torch.Tensor, *, streams: bool) -> torch.Tensor:
-    """Give a tensor in one piece, of a type that can be moved: itself, or a view, where it is in one piece."""
-    if not tensor.is_contiguous():
-        tensor = tensor.detach().contiguous()
-    if streams and tensor.dtype not in _NCCL_TYPES:
-        return tensor.detach().view(-1).view(torch.uint8)
+def _write_out(tensor: torch.Tensor) -> torch.Tensor:
+    """Give a tensor as it is in memory, in one piece: itself, or a copy where it is strided, or conjugated or negated on reading."""
+    if not tensor.is_contiguous() or tensor.is_conj() or tensor.is_neg():
+        return tensor.detach().resolve_conj().resolve_neg().contiguous()
     return tensor
 
 
-def _scatter(parts: list[torch.Tensor], tensors: Tensors) -> None:
-    """Copy what came in one piece into the tensors that are not."""
-    wholes = [tensor for tensor in tensors if tensor.numel()]
-    with torch.no_grad():
-        for part, tensor in zip(parts, wholes, strict=True):
-            if not tensor.is_contiguous():
-                tensor.copy_(part.view(tensor.dtype).view(tensor.shape))
+def _make_movable(tensor: torch.Tensor, *, streams: bool) -> torch.Tensor:
+    """Give a tensor in one piece as a type that can be moved: itself, or a view of its bytes."""
+    return tensor.detach().view(-1).view(torch.uint8) if streams and tensor.dtype not in _NCCL_TYPES else tensor

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from torch.distributed import Work
     from torch.distributed.distributed_c10d import AllreduceOptions, BroadcastOptions, GroupName, Store
 
+_PATIENCE = 2
+"""How many timeouts NCCL waits."""
 _LENGTH = 8
 _INLINE = 1 << 12
 """Bytes of a broadcast that go together with their number."""
@@ -39,8 +41,11 @@ class Communicator(Protocol):
     def allgather(self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor]) -> Work:
         """Begin to give all tensors to all."""
 
+    def abort(self) -> None:
+        """Close it at once, whatever is under way."""
+
     def shutdown(self) -> None:
-        """Close it."""
+        """Close it; NCCL waits for what is under way first."""
 
 
 def make_gloo(store: Store, rank: int, size: int, timeout: float) -> Communicator:
@@ -62,11 +67,12 @@ def make_nccl(store: Store, rank: int, size: int, timeout: float, name: str) -> 
         store: A store that these ranks alone write to.
         rank: This rank's number in it.
         size: Number of ranks.
-        timeout: Seconds after which NCCL's own watchdog gives up.
+        timeout: Seconds that each wait takes at most. NCCL counts from when an operation is issued, which the host does ahead of time, and
+            ends the process without a word about the pipeline; so it is given twice as long, and a ``Watchdog`` speaks first.
         name: How it is called in the logs.
     """
     options = dist.ProcessGroupNCCL.Options()
-    options._timeout = timedelta(seconds=timeout)  # noqa: SLF001 -- so is the option called
+    options._timeout = timedelta(seconds=_PATIENCE * timeout)  # noqa: SLF001 -- so is the option called
     options.group_name = cast("GroupName", name)
     return cast("Communicator", dist.ProcessGroupNCCL(store, rank, size, options))
 

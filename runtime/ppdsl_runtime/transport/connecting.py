@@ -8,6 +8,7 @@ differ, so that they never meet.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -54,18 +55,30 @@ class Request(NamedTuple):
     channels: tuple[Pair, ...]
     reductions: tuple[tuple[int, ...], ...]
 
-    def check(self) -> None:
-        """Refuse what cannot be made.
+    def check(self, most: int) -> None:
+        """Refuse what cannot be made: on every rank alike, so that none waits for one that was refused.
+
+        Args:
+            most: How many communicators a rank may take part in.
 
         Raises:
-            ValueError: A rank is none of the pipeline's, a channel has one end, or a set is not sorted.
+            ValueError: A rank is none of the pipeline's, a channel has one end, a set is not sorted, or a rank has too many communicators.
         """
-        for ranks in (*self.channels, *self.reductions):
+        everything = (*self.channels, *self.reductions)
+        for ranks in everything:
             if len(set(ranks)) != len(ranks) or not all(0 <= rank < self.size for rank in ranks):
                 raise ValueError(f"{ranks} are not different ranks of 0 to {self.size - 1}")
         for ranks in self.reductions:
             if list(ranks) != sorted(ranks):
                 raise ValueError(f"the ranks {ranks}, which sum, have to be sorted")
+        counts = Counter(rank for ranks in everything for rank in ranks)
+        for rank, count in sorted(counts.items()):
+            if count > most:
+                raise ValueError(f"rank {rank} would take part in {count} communicators, at most {most} are allowed")
+
+    def list_facts(self) -> dict[str, str]:
+        """List what all ranks must ask for alike, each as text, by its name."""
+        return {"channels": str(self.channels), "sets that sum": str(self.reductions), "device": self.device.type}
 
 
 class Connections(NamedTuple):
@@ -129,7 +142,8 @@ def connect(request: Request, store: Store, facts: Mapping[str, str], progress: 
             with naming_peer(rank, progress, f"connecting to the ranks {', '.join(map(str, ranks))}"):
                 connections.reductions[ranks] = _connect_ranks(request, store, ranks)
     if request.device.type == "cuda":
-        torch.cuda.synchronize(request.device)
+        with naming_peer(rank, progress, "connecting to the other ranks"):
+            torch.cuda.synchronize(request.device)
     return connections
 
 

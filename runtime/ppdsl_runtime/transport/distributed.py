@@ -33,7 +33,7 @@ MOST_HELD = 4
 class DistributedTransport(Transport):
     """One rank's end, with one communicator for each (sender, receiver) pair that it is part of.
 
-    On a CUDA device no call makes the host wait, but for the headers of debug mode and for metadata that are not known yet. Over Gloo
+    On a CUDA device no transfer makes the host wait, but for the headers of debug mode and for metadata that are not known yet. Over Gloo
     ``Receipt.wait`` and ``finish`` wait, and so does a send when ``MOST_HELD`` are under way on its channel: until the receiver has posted
     the oldest, which a proven program never makes it wait for in vain. In a step in which this rank has announced metadata, or has seen
     some for the first time, no send waits, since its receiver may not be able to post yet.
@@ -68,41 +68,31 @@ class DistributedTransport(Transport):
             group: The pipeline ranks, in their order; the whole world by default.
             device: Where this rank's tensors are.
             reductions: Sets of pipeline ranks that sum; that of all ranks need not be named.
-            timeout: Seconds that any wait takes at most.
+            timeout: Seconds that any wait takes at most; what NCCL does by itself is given twice as long, see ``make_nccl``.
             debug: Whether to send and compare headers; by default whether ``PPDSL_DEBUG_COMM`` is 1.
             facts: What else has to be alike on all ranks: see ``failure.fingerprints``.
             progress: Where the rank is; a new one by default.
-            most_communicators: How many communicators this rank may take part in.
+            most_communicators: How many communicators a rank may take part in.
 
         Raises:
-            ValueError: A channel or a set of ranks is not one of the group's; or there are too many.
+            ValueError: A channel or a set of ranks is not one of the group's; or there are too many for some rank.
             DifferenceError: The ranks were not given the same.
             PeerError: A rank died or took too long.
         """
-        self.rank = dist.get_rank(group)
-        self.size = dist.get_world_size(group)
+        self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
         self.device = torch.device(device)
         self.progress = Progress() if progress is None else progress
         self.timeout = timeout
         self.debug = os.environ.get("PPDSL_DEBUG_COMM") == "1" if debug is None else debug
-        everyone = {tuple(range(self.size))} if self.size > 1 else set()
-        request = connecting.Request(
-            self.rank,
-            self.size,
-            self.device,
-            timeout,
-            tuple(sorted(set(channels))),
-            tuple(sorted(everyone | {tuple(ranks) for ranks in reductions if len(ranks) > 1})),
-        )
+        sums = {tuple(ranks) for ranks in (*reductions, range(self.size)) if len(ranks) > 1}
+        request = connecting.Request(self.rank, self.size, self.device, timeout, tuple(sorted({*channels})), tuple(sorted(sums)))
         store = connecting.open_store(group)
-        request.check()
-        _check_count(request, most_communicators)
-        settings = {"channels": request.channels, "sets that sum": request.reductions, "device": self.device.type, "debug mode": self.debug}
-        every_fact = dict(facts or {}) | {name: str(value) for name, value in settings.items()}
+        request.check(most_communicators)
+        every_fact = dict(facts or {}) | request.list_facts() | {"debug mode": str(self.debug)}
         self._connections = connecting.connect(request, store, every_fact, self.progress)
         self._board = Board(self._connections.board, timeout)
-        self._learning = False
         self._outgoing, self._incoming = self._open()
+        self._learning = False
 
     def _open(self) -> tuple[dict[int, Outgoing], dict[int, Incoming]]:
         outgoing: dict[int, Outgoing] = {}
@@ -179,8 +169,7 @@ class DistributedTransport(Transport):
         Raises:
             PeerError: Nobody announced it in time, or the store is gone.
         """
-        if not self._board.knows(key, edge):
-            self._learning = True
+        self._learning = True
         with naming_peer(self.rank, self.progress, f"looking up edge {edge}", self.progress.peer):
             return self._board.read(key, edge, wait=wait)
 
@@ -221,16 +210,18 @@ class DistributedTransport(Transport):
             return gather_objects(self._connections.control, value)
 
     def close(self) -> None:
-        """Close the communicators. Call it after ``finish``, or after an error; the other ranks need not close at the same time."""
+        """Close the communicators, after ``finish`` or after an error; over Gloo the other ranks need not do so at the same time.
+
+        NCCL is shut down between steps, which waits for all that is under way and for the other ranks. Inside a step that an error has
+        ended what is under way may never arrive, so there it is aborted.
+        """
+        failed = self.progress.instruction is not None or self.progress.message is not None
         self._outgoing, self._incoming = {}, {}
         for groups in (self._connections.channels, self._connections.reductions):
             for group in groups.values():
-                group.shutdown()
+                if failed:
+                    group.abort()
+                else:
+                    group.shutdown()
             groups.clear()
         self._connections.control.shutdown()
-
-
-def _check_count(request: connecting.Request, most: int) -> None:
-    own = [ranks for ranks in (*request.channels, *request.reductions) if request.rank in ranks]
-    if len(own) > most:
-        raise ValueError(f"rank {request.rank} would take part in {len(own)} communicators, at most {most} are allowed")

@@ -61,7 +61,8 @@ def naming_peer(rank: int, progress: Progress, doing: str, peer: int = -1) -> It
     except RuntimeError as error:
         where = str(progress) if progress.instruction is None else f"{progress}, {doing}"
         raise PeerError(rank, where, shorten(error), progress.message, peer) from error
-    progress.phase = before
+    finally:
+        progress.phase = before
 
 
 def shorten(error: BaseException) -> str:

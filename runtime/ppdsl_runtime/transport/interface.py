@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ppdsl_runtime.transport.messages import Message, Metadata
 
 Target = Callable[[bool], "tuple[torch.Tensor, ...] | None"]
-"""Gives the tensors that a receive writes into.
+"""Gives the tensors that a receive writes into, each in one piece.
 
 Called with False it answers None where the metadata of the edge are not known yet; called with True it waits until they are.
 """
@@ -54,7 +54,7 @@ class Transport(ABC):
 
     @abstractmethod
     def finish(self) -> None:
-        """End a step: wait until all that was sent has gone and let go of it."""
+        """End a step: wait until all that was sent has gone. On a CUDA device the stream waits, not the host."""
 
     @abstractmethod
     def announce(self, key: str, edge: int, metadata: Metadata) -> None:

@@ -198,7 +198,7 @@ class RendezvousTransport(Transport):
             PeerError: Another rank failed or took too long.
             MismatchError: Another rank calls another collective.
         """
-        values = self._meet(f"broadcast from rank {source}", tuple(range(self.size)), value if self.rank == source else None)
+        values = self._meet(f"broadcast from rank {source}", tuple(range(self.size)), deepcopy(value) if self.rank == source else None)
         return deepcopy(values[source])
 
     def gather(self, value: Any) -> list[Any]:  # noqa: ANN401 -- anything that can be copied
@@ -208,7 +208,7 @@ class RendezvousTransport(Transport):
             PeerError: Another rank failed or took too long.
             MismatchError: Another rank calls another collective.
         """
-        return deepcopy(self._meet("gather", tuple(range(self.size)), value))
+        return deepcopy(self._meet("gather", tuple(range(self.size)), deepcopy(value)))
 
     def _meet(self, what: str, ranks: tuple[int, ...], value: Any) -> list[Any]:  # noqa: ANN401 -- whatever is exchanged
         meeting = self.meeting
