@@ -15,9 +15,12 @@ def main() -> int:
     """
     if "RANK" in os.environ:
         block_termination()
-    from ppdsl_runtime.commands.program import run  # noqa: PLC0415 -- loads what starts threads
+    try:
+        from ppdsl_runtime.commands.program import run  # noqa: PLC0415 -- loads what starts threads
 
-    return run(sys.argv[1:])
+        return run(sys.argv[1:])
+    except KeyboardInterrupt:
+        return 130
 
 
 if __name__ == "__main__":

@@ -115,7 +115,7 @@ def compare_runs(first: str | Path, second: str | Path) -> Comparison:
 
 
 def read_losses(log: str | Path) -> dict[int, float]:
-    """Read the loss of each step from a JSONL log; lines without one are passed over.
+    """Read the loss of each step from a JSONL log: null is one that is not finite; lines without a loss are passed over.
 
     Raises:
         ValueError: The log cannot be read, a line is no JSON object, or a step comes twice.
@@ -127,9 +127,9 @@ def read_losses(log: str | Path) -> dict[int, float]:
     losses: dict[int, float] = {}
     for number, line in enumerate(lines, 1):
         record = _read_line(line, f"{log}, line {number}")
-        if record.get("loss") is None or "step" not in record:
+        if "loss" not in record or "step" not in record:
             continue
-        step, loss = record["step"], record["loss"]
+        step, loss = record["step"], math.nan if record["loss"] is None else record["loss"]
         if not isinstance(step, int) or not _is_number(loss):
             raise ValueError(f"{log}, line {number}: step is {step!a} and loss {loss!a}, not two numbers")
         if step in losses:
@@ -159,11 +159,23 @@ def _read_run(path: Path) -> tuple[dict[str, float], dict[str, Path]]:
         raise ValueError(f"{path} is not there")
     if not path.is_dir():
         return {f"step {step}": loss for step, loss in read_losses(path).items()}, {}
-    losses: dict[str, float] = {}
+    return dict(_list_losses(path)), dict(_list_tensors(path))
+
+
+def _list_losses(path: Path) -> Iterator[tuple[str, float]]:
+    """Read the logs of a folder, and of those inside it.
+
+    Raises:
+        ValueError: Two logs of one folder have the same step.
+    """
+    found: dict[str, Path] = {}
     for log in sorted(path.rglob(f"*{_LOG_SUFFIX}")):
         where = "" if log.parent == path else f"{log.parent.relative_to(path).as_posix()}/"
-        losses.update({f"{where}step {step}": loss for step, loss in read_losses(log).items()})
-    return losses, dict(_list_tensors(path))
+        for step, loss in read_losses(log).items():
+            name = f"{where}step {step}"
+            if found.setdefault(name, log) != log:
+                raise ValueError(f"{log.parent} has step {step} in both {found[name].name} and {log.name}")
+            yield name, loss
 
 
 def _list_tensors(path: Path) -> Iterator[tuple[str, Path]]:
@@ -181,7 +193,8 @@ def _compare(name: str, first: NDArray[Any] | np.float64, second: NDArray[Any] |
     same = (left == right) | (np.isnan(left) & np.isnan(right))
     if not np.all(same | (np.isfinite(left) & np.isfinite(right))):
         return Difference(name, math.inf, math.inf, "not finite in one of them")
-    apart = np.abs(np.subtract(left, right, out=np.zeros_like(left), where=~same))
+    with np.errstate(over="ignore"):  # infinitely far apart
+        apart = np.abs(np.subtract(left, right, out=np.zeros_like(left), where=~same))
     sizes = np.abs(np.where(np.isfinite(left), left, 0)), np.abs(np.where(np.isfinite(right), right, 0))
     return Difference(name, float(apart.max()), float(max(size.max() for size in sizes)))
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 import numpy as np
 import torch
 
-from ppdsl_runtime.reading import reason_of
+from ppdsl_runtime.reading import naming, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 _SUFFIX = ".npy"
+_KINDS = (".weight", ".bias")
+"""How the names of parameters end."""
+_REAL = "biuf"
+"""numpy's kinds of elements that are real numbers."""
 
 
 def dump_gradients(folder: str | Path, parameters: Mapping[str, nn.Parameter]) -> list[str]:
@@ -46,6 +50,7 @@ def dump_tensors(folder: str | Path, tensors: Mapping[str, Tensor]) -> list[str]
 
     Raises:
         ValueError: A name cannot be one of a file.
+        OSError: A file cannot be written.
     """
     for name in tensors:
         if not name or Path(name).name != name or name.startswith("."):
@@ -55,14 +60,32 @@ def dump_tensors(folder: str | Path, tensors: Mapping[str, Tensor]) -> list[str]
     for name, tensor in tensors.items():
         value = tensor.detach()
         full = value.float() if value.dtype in {torch.bfloat16, torch.float16} else value
-        draft = where / f".{uuid4().hex}"
-        try:
-            with draft.open("wb") as file:
-                np.save(file, full.cpu().numpy())
-            draft.replace(where / (name + _SUFFIX))
-        finally:
-            draft.unlink(missing_ok=True)
+        draft, target = where / f".{uuid4().hex}", where / (name + _SUFFIX)
+        with naming(target):
+            try:
+                with draft.open("wb") as file:
+                    np.save(file, full.cpu().numpy())
+                draft.replace(target)
+            finally:
+                draft.unlink(missing_ok=True)
     return [*tensors]
+
+
+def clear_dump(folder: str | Path) -> None:
+    """Remove the parameters and gradients that an earlier run has left in a folder, so that they are not taken for those of the next.
+
+    Only files whose names end as those of parameters do are removed: ``*.weight.npy`` and ``*.bias.npy``.
+
+    Args:
+        folder: Where they are; it need not be there.
+
+    Raises:
+        OSError: One cannot be removed.
+    """
+    if Path(folder).is_dir():
+        for name, file in list_dump(folder).items():
+            if name.endswith(_KINDS):
+                file.unlink(missing_ok=True)
 
 
 def list_dump(folder: str | Path) -> dict[str, Path]:
@@ -81,12 +104,14 @@ def read_tensor(file: Path) -> NDArray[Any]:
     """Read one tensor back.
 
     Raises:
-        ValueError: The file is damaged, or cannot be read.
+        ValueError: The file is damaged, or cannot be read, or its elements are no real numbers.
     """
     try:
         value: NDArray[Any] = np.load(file, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise ValueError(f"{file} cannot be read: {reason_of(error)}") from error
+    if value.dtype.kind not in _REAL:
+        raise ValueError(f"{file} has elements of the type {value.dtype}, not real numbers")
     return value
 
 

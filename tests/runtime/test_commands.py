@@ -45,7 +45,8 @@ def test_the_version_is_shown(command: Command) -> None:
     ("arguments", "text"),
     [
         ((), "missing command (see python -m ppdsl_runtime --help)"),
-        (("trian",), "no such command 'trian' (see python -m ppdsl_runtime --help)"),
+        (("trian",), "no such command 'trian', did you mean 'train'? (see python -m ppdsl_runtime --help)"),
+        (("check",), "no such command 'check' (see python -m ppdsl_runtime --help)"),
         (("--verbose",), "no such option --verbose (see python -m ppdsl_runtime --help)"),
     ],
 )
@@ -70,8 +71,7 @@ def test_an_interrupt_ends_a_command_without_a_word(command: Command, monkeypatc
         raise KeyboardInterrupt
 
     monkeypatch.setattr("ppdsl_runtime.commands.compare.compare_runs", interrupt)
-    code, out, _ = command("compare", "a", "b")
-    assert (code, out) == (130, "")
+    assert command("compare", "a", "b") == (130, "", "")
 
 
 @pytest.fixture
@@ -135,10 +135,12 @@ def test_what_cannot_be_compared_is_refused(command: Command, tmp_path: Path) ->
     here, nowhere = str(tmp_path), str(tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
     empty = str(tmp_path / "empty")
-    (tmp_path / "file.jsonl").mkdir()
+    (tmp_path / "binary").write_bytes(b"loss \xff")
+    binary = str(tmp_path / "binary")
     assert command("compare", nowhere, here) == refused(f"{nowhere} is not there")
     assert command("compare", empty, empty) == refused(f"neither {empty} nor {empty} has a log or a tensor")
     assert command("compare", str(log), str(log)) == refused(f"{log}, line 1: no JSON: nested too deep")
     assert command("compare", str(huge), str(huge)) == refused(f"{huge}, line 1: step is 0 and loss 1{'0' * 400}, not two numbers")
+    assert command("compare", binary, binary) == refused(f"{binary} cannot be read: not valid UTF-8 at byte 5")
     assert command("compare", "", here) == misused("compare", "invalid value for 'FIRST': the path is empty")
     assert command("compare", here) == misused("compare", "missing argument 'SECOND'")

@@ -95,6 +95,8 @@ def test_what_is_refused_is_said_once(tmp_path: Path) -> None:
         (["train", "Ett|ttNL", "--plan", nowhere], "error: --plan and a layout are given; one of them is enough (see ", 2),
         (["train", "Ett|ttNL", "--trace", str(tmp_path)], f"error: {tmp_path}: is a directory", 2),
         (["train", "Ett|ttNL", "--lr", "x"], "error: invalid value for '--lr': 'x' is not a number (see ", 2),
+        (["train", "Ett|ttNL", "--device", "cuda"], "error: local rank 0 needs a CUDA device of its own, this host has 0", 2),
+        (["train", "--version"], "error: no such option --version (see ", 2),
         (["reference", "--steps", "1"], "error: the reference is one process, but 2 were started", 2),
         (["profile", "--samples", "1"], "error: 1 samples are too few to drop the first 1", 2),
     ]

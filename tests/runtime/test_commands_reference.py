@@ -71,7 +71,7 @@ def test_a_seed_changes_weights_and_dropout(command: Command, tmp_path: Path) ->
     [
         ("--dtype", "bf16", "--fp32-grads"),
         ("--dtype", "fp64"),
-        ("--dtype", "fp16", "--optimizer", "sgd"),
+        ("--dtype", "fp16"),
         ("--autocast", "bf16"),
         ("--autocast", "fp16"),
         ("--dtype", "bf16", "--autocast", "bf16"),
@@ -184,7 +184,28 @@ def test_files_that_cannot_be_written_are_refused(command: Command, tmp_path: Pa
 
 @pytest.mark.skipif(not FULL.exists(), reason="the system has no full device, so this is not known to end well")
 def test_a_log_that_cannot_be_written_after_all_ends_the_run_in_a_line(command: Command) -> None:
-    assert command("reference", *SMALL, "--quiet", "--log", str(FULL)) == refused("no space left on device")
+    assert command("reference", *SMALL, "--quiet", "--log", str(FULL)) == refused(f"{FULL}: no space left on device")
+
+
+def test_a_log_is_not_written_over_what_is_read(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("text " * 100)
+    for option in ("--data", "--weights"):
+        text = f"{option} and --jsonl name the same file"
+        assert command("reference", *SMALL, option, str(file), "--log", str(file)) == misused("reference", text)
+    assert file.read_text() == "text " * 100
+    text = "--jsonl takes a file, and - is none; one of that name is ./-"
+    assert command("reference", *SMALL, "--log", "-") == misused("reference", text)
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "log.jsonl").touch()
+    monkeypatch.setattr("os.access", lambda path, _: Path(path) != tmp_path)  # whoever runs the tests may write anywhere
+    assert command("reference", *SMALL, "--dump-gradients", str(tmp_path)) == refused(f"{tmp_path}: permission denied")
+    assert command("reference", *SMALL, "--log", str(tmp_path / "new")) == refused(f"{tmp_path / 'new'}: permission denied")
+    assert command("reference", *SMALL, "--quiet", "--log", str(tmp_path / "log.jsonl")).code == 0  # that one is there
+    trace = str(tmp_path / "log.jsonl")
+    assert command("train", "EtL", *SMALL, "--trace", trace) == refused(f"{trace}: permission denied")  # it is put in its place
 
 
 def test_a_log_is_left_alone_by_what_is_refused(command: Command, tmp_path: Path) -> None:
@@ -201,3 +222,26 @@ def test_the_reference_is_one_process(command: Command, monkeypatch: pytest.Monk
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("LOCAL_RANK", "1")
     assert command("reference", *SMALL) == (2, "", "")
+
+
+@pytest.mark.parametrize("name", ["reference", "train EtNL"])
+def test_a_run_that_goes_wrong_says_so_once_and_ends_with_1(command: Command, tmp_path: Path, name: str) -> None:
+    log = tmp_path / "log.jsonl"
+    wrong = ("--steps", "4", "--optimizer", "sgd", "--lr", "1e30", "--quiet", "--clip", "1", "--log", str(log))
+    code, out, err = command(*name.split(), *SMALL, *wrong)
+    assert (code, err) == (1, "warning: the loss is nan at step 2; the run goes on, and this is said once\n")
+    assert " nan at step 4\n" in out
+    lines = [json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is no JSON")) for line in log.read_text().splitlines()]
+    assert [line["loss"] is None for line in lines] == [False, True, True, True]
+    assert [line["grad_norm"] is None for line in lines] == [False, True, True, True]
+    assert command("compare", str(log), str(log)).code == 0
+
+
+@pytest.mark.parametrize("name", ["reference", "train EtNL"])
+def test_gradients_of_an_earlier_run_are_removed(command: Command, tmp_path: Path, name: str) -> None:
+    folder = str(tmp_path)
+    assert command("reference", *SMALL, "--model", "gpt2-tiny", "--quiet", "--dump-gradients", folder).code == 0
+    assert command(*name.split(), *SMALL, "--quiet", "--microbatches", "9", "--dump-gradients", folder).code == 2
+    assert len(list_dump(folder)) == 53  # what is refused leaves them
+    assert command(*name.split(), *SMALL, "--quiet", "--dump-gradients", folder).code == 0
+    assert len(list_dump(folder)) == 17

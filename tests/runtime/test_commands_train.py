@@ -62,7 +62,7 @@ def test_a_run_of_one_step_is_measured_too(command: Command, tmp_path: Path) -> 
     trace, profile = tmp_path / "trace.json", tmp_path / "profile.json"
     code, out, _ = command("train", "Et*4NL", *TINY, "--steps", "1", "--trace", str(trace), "--profile", str(profile))
     assert code == 0
-    assert ", the median of 1 steps\n" in out
+    assert ", the median of 1 step\n" in out
     assert len(json.loads(trace.read_text())["traceEvents"]) == 3 + 2 * 2
     assert json.loads(profile.read_text())["microbatches"] == 2
 
@@ -127,7 +127,8 @@ def test_any_form_of_a_layout_trains_like_the_reference(command: Command, tmp_pa
         ("gpt2-tiny,tied=true", "Et*2|t*2NL", ()),
         ("llama-tiny,mtp_layers=2", "Et*4|NmmL", ()),
         ("gpt2-tiny", "Ett|ttNL", ("--dropout", "0.3", "--microbatches", "2")),
-        ("gpt2-tiny", "Ett|ttNL", ("--dtype", "bf16", "--optimizer", "sgd")),
+        ("gpt2-tiny", "Ett|ttNL", ("--dtype", "bf16")),
+        ("gpt2-tiny", "Ett|ttNL", ("--dtype", "fp16", "--fp32-grads")),
         ("gpt2-tiny", "Ett|ttNL", ("--autocast", "fp16", "--optimizer", "sgd")),
     ],
 )
@@ -169,9 +170,12 @@ def test_a_layout_comes_from_standard_input_or_a_launch_file(command: Command, t
 
 @pytest.mark.skipif(not FULL.exists(), reason="the system has no full device, so this is not known to end well")
 @pytest.mark.parametrize("option", ["--trace", "--profile"])
-def test_a_file_that_cannot_be_written_in_the_end_is_told_in_a_line(command: Command, option: str) -> None:
-    code, _, err = command("train", "Et*4NL", *RUN, option, str(FULL))
+def test_a_file_that_cannot_be_written_in_the_end_is_told_beside_the_summary(command: Command, tmp_path: Path, option: str) -> None:
+    other = {"--trace": "--profile", "--profile": "--trace"}[option]
+    code, out, err = command("train", "Et*4NL", *RUN, option, str(FULL), other, str(tmp_path / "other"))
     assert (code, err) == (2, f"error: cannot write '{FULL}': no space left on device\n")
+    assert "\nbottleneck: rank 0, " in out
+    assert json.loads((tmp_path / "other").read_text())
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="the system has no full device, so this is not known to end well")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,7 +12,8 @@ torch = pytest.importorskip("torch")  # the runtime is tested where torch is amo
 import numpy as np  # noqa: E402 -- it comes with torch
 
 from ppdsl_runtime.comparing import Difference, compare_runs, read_losses  # noqa: E402
-from ppdsl_runtime.dumps import dump_gradients, dump_tensors, list_dump, read_dump  # noqa: E402
+from ppdsl_runtime.dumps import clear_dump, dump_gradients, dump_tensors, list_dump, read_dump  # noqa: E402
+from ppdsl_runtime.models import ChunkBuilder, build_reference, named_global_parameters, read_shape  # noqa: E402
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -169,8 +170,77 @@ def test_a_damaged_log_is_refused(tmp_path: Path, line: str, text: str) -> None:
 
 
 def test_lines_without_a_loss_are_passed_over(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text('{"layout": "EtL"}\n\n{"step": 3, "loss": 1}\n{"step": 4, "loss": null}\n')
+    (tmp_path / "a.jsonl").write_text('{"layout": "EtL"}\n\n{"step": 3, "loss": 1}\n{"step": 4}\n')
     assert read_losses(tmp_path / "a.jsonl") == {3: 1.0}
+
+
+def test_a_loss_that_is_null_is_not_finite(tmp_path: Path) -> None:
+    for name, loss in (("a", "null"), ("b", "1.5")):
+        (tmp_path / f"{name}.jsonl").write_text(f'{{"step": 0, "loss": {loss}}}\n')
+    one, other = (tmp_path / f"{name}.jsonl" for name in "ab")
+    assert compare_runs(one, one).within(0, 0)
+    assert compare_runs(one, other).to_text(1, 0) == (
+        "losses: 0 of 1 near enough, largest difference inf absolute (step 0), inf relative (step 0)\n"
+        "  step 0: not finite in one of them\n"
+        "different within atol 1, rtol 0"
+    )
+
+
+def test_two_logs_of_one_folder_that_have_the_same_step_are_refused(tmp_path: Path) -> None:
+    write_log(tmp_path / "run" / "a.jsonl", {0: 1.0, 1: 0.5})
+    write_log(tmp_path / "run" / "b.jsonl", {1: 0.25})
+    with pytest.raises(ValueError, match=re.escape(f"{tmp_path / 'run'} has step 1 in both a.jsonl and b.jsonl") + "$"):
+        compare_runs(tmp_path / "run", tmp_path / "run")
+    write_log(tmp_path / "run" / "b.jsonl", {2: 0.25})
+    assert len(compare_runs(tmp_path / "run", tmp_path / "run").losses) == 3
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (np.array(["a"]), "<U1"),
+        (np.array([1 + 2j]), "complex128"),
+        (np.zeros(2, dtype=[("a", "f4")]), "[('a', '<f4')]"),
+        (np.array(["2020-01-01"], dtype="datetime64[D]"), "datetime64[D]"),
+    ],
+)
+def test_elements_that_are_no_real_numbers_are_refused(tmp_path: Path, value: np.ndarray[Any, Any], kind: str) -> None:
+    np.save(tmp_path / "a.npy", value)
+    with pytest.raises(ValueError, match=re.escape(f"{tmp_path / 'a.npy'} has elements of the type {kind}, not real numbers") + "$"):
+        compare_runs(tmp_path, tmp_path)
+
+
+def test_numbers_too_far_apart_for_a_float_differ(tmp_path: Path) -> None:
+    for name, value in (("one", 1e308), ("two", -1e308)):
+        dump_tensors(tmp_path / name, {"a": torch.tensor([value], dtype=torch.float64)})
+    assert compare_runs(tmp_path / "one", tmp_path / "two").tensors == (Difference("a", math.inf, 1e308),)
+
+
+def test_what_an_earlier_run_dumped_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    dump_tensors(tmp_path, {"transformer.h.5.ln_1.weight": torch.zeros(1), "transformer.h.5.ln_1.bias": torch.zeros(1)})
+    (tmp_path / "inside").mkdir()
+    kept = {"tokens.npy", "a.weight.txt", ".b.weight.npy", "weight.npy", "inside"}
+    for name in kept - {"inside"}:
+        (tmp_path / name).touch()
+    clear_dump(tmp_path)
+    assert {file.name for file in tmp_path.iterdir()} == kept
+    clear_dump(tmp_path / "none")
+
+
+@pytest.mark.parametrize("model", ["gpt2-tiny,tied=true", "gpt2-tiny", "llama-tiny,mtp_layers=1"])
+def test_all_parameters_of_a_model_are_removed(tmp_path: Path, model: str) -> None:
+    named = named_global_parameters([build_reference(ChunkBuilder(read_shape(model)))])
+    dump_tensors(tmp_path, named)
+    clear_dump(tmp_path)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_dump_that_cannot_be_written_names_its_file(tmp_path: Path) -> None:
+    (tmp_path / "a.npy").mkdir()
+    with pytest.raises(IsADirectoryError) as error:
+        dump_tensors(tmp_path, {"a": torch.zeros(1)})
+    assert error.value.filename == str(tmp_path / "a.npy")
+    assert [file.name for file in tmp_path.iterdir()] == ["a.npy"]
 
 
 def test_runs_with_nothing_to_compare_are_refused(tmp_path: Path) -> None:

@@ -78,6 +78,8 @@ def test_a_file_that_is_missing_or_empty_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.txt").touch()
     with pytest.raises(ValueError, match=r"x\.txt is empty$"):
         load_tokens(tmp_path / "x.txt")
+    with pytest.raises(ValueError, match=r"^/dev/null is no regular file$"):
+        load_tokens("/dev/null")
 
 
 def test_targets_are_the_tokens_behind() -> None:

@@ -209,6 +209,21 @@ def test_what_is_told_of_a_run() -> None:
 
 def test_the_typical_step_is_the_median_one() -> None:
     assert typical_step(STEPS) is STEPS[2]
+    assert typical_step(STEPS[:2]) is STEPS[1]
+
+
+def test_all_that_is_told_of_a_step_is_of_the_same_one() -> None:
+    lines = "".join(tell_run([2.0], STEPS[:2], 40)).splitlines()
+    assert [line for line in lines if "bottleneck" in line or "measured" in line] == [
+        "bottleneck: rank 1, 9.000 ms of work in a step of 9.000 ms",
+        "measured: 9.000 ms, the median of 2 steps",
+    ]
+    assert profile_document(STEPS[:2])["step_ms"] == 9.0
+
+
+def test_ranks_with_equal_work_have_no_imbalance_below_0() -> None:
+    even = schedule("0F0", "1F0", "2F0", owners=(0, 1, 2))
+    assert analyse_load(Measured(even, timing(((0.0,),) * 3, ((0.1,),) * 3))).imbalance == 0.0
 
 
 def test_a_profile_is_data() -> None:

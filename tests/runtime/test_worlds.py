@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")  # the runtime is tested where torch is amo
 
 from torch import distributed as dist  # noqa: E402 -- it comes with torch
 
-from ppdsl_runtime.training.worlds import JoinError, World, open_world, read_world  # noqa: E402 -- it loads torch
+from ppdsl_runtime.training.worlds import JoinError, MissingDeviceError, World, open_world, read_world  # noqa: E402 -- it loads torch
 
 LAUNCHED = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "MASTER_ADDR": "host0", "MASTER_PORT": "29500"}
 
@@ -48,8 +48,11 @@ def test_cuda_devices_go_by_the_local_rank(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert read_world("auto", LAUNCHED).device == read_world("cuda", LAUNCHED).device == torch.device("cuda", 1)
     assert read_world("cpu", LAUNCHED).device == torch.device("cpu")
-    with pytest.raises(ValueError, match=r"^local rank 2 needs a CUDA device of its own, this host has 2$"):
-        read_world("auto", {**LAUNCHED, "LOCAL_RANK": "2"})
+    for local, first in (("2", True), ("3", False)):
+        text = rf"^local rank {local} needs a CUDA device of its own, this host has 2$"
+        with pytest.raises(MissingDeviceError, match=text) as error:
+            read_world("auto", {**LAUNCHED, "LOCAL_RANK": local})
+        assert error.value.first is first
 
 
 def test_a_world_is_left_in_the_end() -> None:

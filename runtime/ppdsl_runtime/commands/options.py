@@ -82,7 +82,7 @@ run_options = all_of(
     click.option("--steps", type=click.IntRange(1), default=20, metavar="N", help="Optimizer steps. [default: 20]"),
     click.option("--lr", type=Quantity(), default="0.001", metavar="X", help="Learning rate. [default: 0.001]"),
     click.option("--optimizer", type=click.Choice(("adamw", "sgd")), default="adamw", help="adamw by default."),
-    click.option("--weight-decay", type=Quantity(), default="0", metavar="X", help="[default: 0]"),
+    click.option("--weight-decay", type=Quantity(), default="0", metavar="X", help="Weight decay, of all parameters alike. [default: 0]"),
     click.option("--clip", type=Quantity(), metavar="X", help="Clip the gradient's norm over all ranks."),
     click.option("--dump-gradients", type=Place(), metavar="DIR", help="Write each parameter's gradient of the first step as .npy."),
     click.option(

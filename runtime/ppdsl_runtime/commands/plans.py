@@ -48,8 +48,6 @@ def read_compiled(path: str, values: LayoutValues) -> Compiled:
         text = Path(path).read_text(encoding="utf-8")
         plan = Plan.from_json(text)
         program = program_from_json(text) if "schedule" in json.loads(text) else None
-    except UnicodeDecodeError as error:
-        raise RefusedError(f"error: cannot read the plan {path}: not valid UTF-8 at byte {error.start:,}") from None
     except (OSError, ValueError) as error:
         raise RefusedError(f"error: cannot read the plan {path}: {reason_of(error)}") from None
     sizes = {name: getattr(plan, name) for name in ("pp", "vpp", "num_layers", "mtp_num_layers", "placement")}

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ppdsl.cli.exits import DONE, FAULT, INTERRUPTED
-from ppdsl.cli.files import UnwritableError
+from ppdsl.cli.exits import FAULT
 from ppdsl.cli.groups import LazyGroup, version_option
-from ppdsl.cli.options import Shown, help_option, normalize_name
+from ppdsl.cli.options import help_option, normalize_name
 from ppdsl.cli.output import Outcome, write
-from ppdsl.cli.refusals import refuse_usage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +42,7 @@ class Program(LazyGroup):
     package = "ppdsl_runtime.commands"
 
 
-@click.group(cls=Program, no_args_is_help=False, context_settings={"token_normalize_func": normalize_name, "max_content_width": 100})
+@click.group(_NAME, cls=Program, no_args_is_help=False, context_settings={"token_normalize_func": normalize_name, "max_content_width": 100})
 @version_option("ppdsl_runtime")
 @help_option
 def program() -> None:
@@ -61,30 +59,10 @@ def run(arguments: Sequence[str]) -> int:
         The exit code.
     """
     try:
-        outcome = _answer(list(arguments))
+        outcome = program.answer(arguments, silent=not speaks())
+    except RefusedError as error:
+        outcome = Outcome(stderr=f"{error}\n" if str(error) else "", exit_code=error.exit_code)
     except Exception as error:  # noqa: BLE001 -- a fault must not look like two runs that differ; its traceback is shown whole
         sys.excepthook(type(error), error, error.__traceback__)
         outcome = Outcome(exit_code=FAULT)
     return write(outcome)
-
-
-def _answer(arguments: list[str]) -> Outcome:
-    try:
-        result = program.main(arguments, _NAME, standalone_mode=False)
-    except Shown as shown:
-        return Outcome(f"{shown}\n" if speaks() else "")
-    except RefusedError as error:
-        return Outcome(stderr=f"{error}\n" if str(error) else "", exit_code=error.exit_code)
-    except click.UsageError as error:
-        return _refuse(error, arguments)
-    except (click.Abort, KeyboardInterrupt):
-        return Outcome(exit_code=INTERRUPTED)
-    if isinstance(result, Outcome):
-        return result
-    return Outcome(exit_code=result if isinstance(result, int) else DONE)
-
-
-def _refuse(error: click.UsageError, arguments: list[str]) -> Outcome:
-    if not (speaks() or isinstance(error, UnwritableError)):  # only the rank that writes a file finds that it cannot
-        return Outcome(exit_code=error.exit_code)
-    return refuse_usage(error, arguments, " ".join([_NAME, *(name for name in arguments[:1] if name in COMMANDS)]))

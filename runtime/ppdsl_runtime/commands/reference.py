@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ppdsl.cli.files import refuse_overwriting
 from ppdsl.cli.options import help_option
 from ppdsl.cli.output import Outcome
 from ppdsl_runtime.commands.options import model_options, precision_options, run_options
-from ppdsl_runtime.commands.runs import choose_settings, refusing, running, speaking_once
+from ppdsl_runtime.commands.runs import choose_settings, judge, refusing, running, speaking_once
 from ppdsl_runtime.failure.signals import unblock_termination
 from ppdsl_runtime.training.references import train_reference
 from ppdsl_runtime.training.worlds import read_world
@@ -41,10 +42,11 @@ def command(**values: Unpack[ReferenceValues]) -> Outcome:
     with speaking_once(), refusing():
         if world.size > 1:
             raise ValueError(f"the reference is one process, but {world.size} were started")
+        refuse_overwriting([("--data", values["data"]), ("--weights", values["weights"])], [("--jsonl", values["log"])])
         settings = choose_settings(values)
         if values["parts"] > settings.batches.batch:
             raise ValueError(f"{values['parts']} microbatches cannot be made of {settings.batches.batch} sequences (--global-batch-size)")
     unblock_termination()
     with running(world):
         losses = train_reference(settings, world.device, values["parts"])
-    return Outcome(f"loss {losses[0]:.6f} at step 1, {losses[-1]:.6f} at step {len(losses)}\n")
+    return Outcome(f"loss {losses[0]:.6f} at step 1, {losses[-1]:.6f} at step {len(losses)}\n", exit_code=judge(losses))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ppdsl.cli.exits import DONE, INVALID
+from ppdsl.cli.files import UnwritableError, write_file
 from ppdsl.rendering.characters import visible
 from ppdsl_runtime.commands.models import DTYPES, choose_model
 from ppdsl_runtime.commands.program import RefusedError, speaks
@@ -15,10 +18,10 @@ from ppdsl_runtime.failure.fingerprints import DifferenceError
 from ppdsl_runtime.models import WeightsError
 from ppdsl_runtime.reading import reason_of
 from ppdsl_runtime.training.settings import TrainSettings
-from ppdsl_runtime.training.worlds import JoinError
+from ppdsl_runtime.training.worlds import JoinError, MissingDeviceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ppdsl_runtime.commands.options import RunValues
     from ppdsl_runtime.training.worlds import World
@@ -33,6 +36,8 @@ def refusing() -> Iterator[None]:
     """
     try:
         yield
+    except MissingDeviceError as error:
+        raise RefusedError(f"error: {error}" if error.first else "") from None
     except (ValueError, OSError) as error:
         raise RefusedError(f"error: {_tell(error)}") from None
 
@@ -47,8 +52,6 @@ def running(world: World) -> Iterator[None]:
     """
     try:
         yield
-    except BrokenPipeError:  # nobody reads any more
-        raise
     except DifferenceError as error:
         raise RefusedError(f"error: {_tell(error)}" if speaks() else "") from None
     except (JoinError, WeightsError, OSError) as error:
@@ -84,9 +87,8 @@ def choose_settings(values: RunValues) -> TrainSettings:
         batches = Batches(load_tokens(values["data"]), batch=values["global_batch_size"], seq=values["seq"], vocab=shape.vocab)
         for name in ("lr", "weight_decay", "clip"):
             check_positive(name.replace("_", "-"), values.get(name), zero=name == "weight_decay")  # type: ignore[arg-type]  # a number
-        check_writable(values["log"])
-        if values["dump_gradients"] is not None:
-            Path(values["dump_gradients"]).mkdir(parents=True, exist_ok=True)
+        check_writable(values["log"], whole=False)
+        _check_folder(values["dump_gradients"])
         autocast = values["autocast"]
         if autocast is not None and values["dtype"] not in {"fp32", autocast}:
             raise ValueError(f"--autocast is {autocast}, which goes with --dtype fp32, not {values['dtype']}")
@@ -121,17 +123,43 @@ def check_positive(name: str, value: float | None, *, zero: bool = False, most: 
         raise ValueError(f"--{name} is {value:g}, the most is {most:g}")
 
 
-def check_writable(path: str | None) -> None:
+def check_writable(path: str | None, *, whole: bool = True) -> None:
     """See that a file can be written, and leave it as it is.
+
+    Args:
+        path: The file; None for none.
+        whole: Whether it is put in its place once it is written, for which its folder has to be writable.
 
     Raises:
         OSError: It cannot.
     """
+    if path is None:
+        return
+    there = Path(path)
+    there.parent.mkdir(parents=True, exist_ok=True)
+    if there.is_dir():
+        raise IsADirectoryError(21, "is a directory", path)
+    kept = there.exists() and not (whole and there.is_file())
+    if not os.access(there if kept else there.resolve().parent, os.W_OK):
+        raise PermissionError(13, "permission denied", path)
+
+
+def _check_folder(path: str | None) -> None:
     if path is not None:
-        there = Path(path)
-        folder = there.parent
-        folder.mkdir(parents=True, exist_ok=True)
-        if there.is_dir():
-            raise IsADirectoryError(21, "is a directory", path)
-        if not os.access(there if there.exists() else folder, os.W_OK):
+        Path(path).mkdir(parents=True, exist_ok=True)
+        if not os.access(path, os.W_OK):
             raise PermissionError(13, "permission denied", path)
+
+
+def save(path: str, text: str) -> str:
+    """Write a file once a run is done, and give the line that says why it could not be written; nothing where it was."""
+    try:
+        write_file(path, text)
+    except UnwritableError as error:
+        return f"error: {error.message}\n"
+    return ""
+
+
+def judge(losses: Sequence[float]) -> int:
+    """Give the exit code of a run that is done: 1 where the loss of its last step is not finite."""
+    return DONE if math.isfinite(losses[-1]) else INVALID

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ppdsl.cli.files import refuse_overwriting, write_file
+from ppdsl.cli.exits import USAGE
+from ppdsl.cli.files import refuse_overwriting
 from ppdsl.cli.options import ALIASES_NOTE, color_option, help_option, layout_inputs, split_options
 from ppdsl.cli.output import Outcome, look_of, write
 from ppdsl_runtime.commands.layouts import choose_layout
 from ppdsl_runtime.commands.options import model_options, pipeline_options, precision_options, run_options
-from ppdsl_runtime.commands.runs import check_positive, check_writable, choose_settings, refusing, running, speaking_once
+from ppdsl_runtime.commands.runs import check_positive, check_writable, choose_settings, judge, refusing, running, save, speaking_once
 from ppdsl_runtime.training.reports import profile_document, tell_run, trace_document
 from ppdsl_runtime.training.runs import PipelineSettings, train_pipeline
 from ppdsl_runtime.training.worlds import open_world, read_world
@@ -82,10 +83,12 @@ def _check_files(values: TrainValues) -> None:
 
 
 def _tell(values: TrainValues, result: RunResult) -> Outcome:
-    """Write what was measured, and tell it."""
+    """Write what was measured, and tell it, written or not."""
+    faults = ""
     if values["trace"] is not None:
-        write_file(values["trace"], json.dumps(trace_document(result.measured[-1])) + "\n")
+        faults += save(values["trace"], json.dumps(trace_document(result.measured[-1])) + "\n")
     if values["profile"] is not None:
-        write_file(values["profile"], json.dumps(profile_document(result.measured), indent=2) + "\n")
+        faults += save(values["profile"], json.dumps(profile_document(result.measured), indent=2) + "\n")
     look = look_of(sys.stdout, values["color"])
-    return Outcome("".join(tell_run(result.losses, result.measured, look.width or _WIDTH, color=look.color)))
+    text = "".join(tell_run(result.losses, result.measured, look.width or _WIDTH, color=look.color))
+    return Outcome(text, faults, USAGE if faults else judge(result.losses))

@@ -59,7 +59,7 @@ def load_tokens(path: str | Path | None = None) -> TokenData:
             help topics, about 460 KB, as bytes.
 
     Raises:
-        ValueError: The file cannot be read, is empty, or is a ``*.bin`` of another kind, or cut off.
+        ValueError: The file cannot be read, is empty or a pipe, or is a ``*.bin`` of another kind, or cut off.
     """
     if path is None:
         from pydoc_data.topics import topics  # noqa: PLC0415 -- half a megabyte of text
@@ -74,7 +74,7 @@ def load_tokens(path: str | Path | None = None) -> TokenData:
 
 def _map_bytes(path: Path) -> TokenData:
     if not path.stat().st_size:
-        raise ValueError(f"{path} is empty")
+        raise ValueError(f"{path} is {'empty' if path.is_file() else 'no regular file'}")
     return TokenData(str(path), np.memmap(path, dtype=np.uint8, mode="r"), _BYTE_VALUES)
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from contextlib import ExitStack
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, TextIO
+
+from ppdsl.cli.output import Outcome, look_of, write
+from ppdsl_runtime.reading import naming
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -31,7 +35,7 @@ class StepLog:
             steps: How many there will be.
             tokens: Tokens of a step.
             path: Where to write a line of JSON for each step: ``step``, ``loss``, ``seconds``, ``tokens_per_s`` and, if known,
-                ``grad_norm``.
+                ``grad_norm``. A loss or a norm that is not finite, for which JSON has no number, is null.
             quiet: Whether to show no progress.
 
         Raises:
@@ -42,11 +46,13 @@ class StepLog:
         self._stack = ExitStack()
         self._file: TextIO | None = None
         if path is not None:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-            self._file = self._stack.enter_context(Path(path).open("w", encoding="utf-8", newline="\n"))  # noqa: SIM115 -- the stack closes it
+            with naming(path):
+                Path(path).parent.mkdir(parents=True, exist_ok=True)
+                self._file = Path(path).open("w", encoding="utf-8", newline="\n")  # noqa: SIM115 -- closed when the log is left
         self._quiet = quiet
+        self._warned = False
         self._bar: tuple[Progress, TaskID] | None = None
-        if not quiet and sys.stderr.isatty():
+        if not quiet and look_of(sys.stderr, "auto").width is not None:
             self._bar = self._open_bar()
         self._begin = perf_counter()
 
@@ -69,21 +75,43 @@ class StepLog:
             step: Its number, from 0.
             loss: The mean over its tokens.
             grad_norm: Of all parameters, before clipping.
+
+        Raises:
+            OSError: The file cannot be written.
         """
         seconds = perf_counter() - self._begin
         speed = self.tokens / seconds
-        if self._file is not None:
-            line = {"step": step, "loss": loss, "seconds": round(seconds, 6), "tokens_per_s": round(speed, 1)}
-            if grad_norm is not None:
-                line["grad_norm"] = grad_norm
-            self._file.write(json.dumps(line) + "\n")
-            self._file.flush()
+        line = {"step": step, "loss": _finite(loss), "seconds": round(seconds, 6), "tokens_per_s": round(speed, 1)}
+        if grad_norm is not None:
+            line["grad_norm"] = _finite(grad_norm)
+        self._write(json.dumps(line, allow_nan=False))
+        self._warn(step, {"loss": loss, "norm of the gradients": grad_norm})
         figures = f"loss {loss:.4f}  {speed:,.0f} tokens/s"
         if self._bar is not None:
             bar, task = self._bar
             bar.update(task, advance=1, figures=figures)
         elif not self._quiet and self._is_told(step):
-            print(f"step {step + 1}/{self.steps}  {figures}", file=sys.stderr, flush=True)  # noqa: T201 -- progress
+            self._say(f"step {step + 1}/{self.steps}  {figures}")
+
+    def _warn(self, step: int, figures: dict[str, float | None]) -> None:
+        """Say once that a run has gone wrong."""
+        for name, value in figures.items():
+            if value is not None and not math.isfinite(value) and not self._warned:
+                self._warned = True
+                self._say(f"warning: the {name} is {value:g} at step {step + 1}; the run goes on, and this is said once")
+
+    def _write(self, line: str) -> None:
+        if self._file is not None:
+            with naming(self._file.name):
+                self._file.write(f"{line}\n")
+                self._file.flush()
+
+    def _say(self, text: str) -> None:
+        """Say a line, above the bar if there is one; that nobody can read it ends no run."""
+        if self._bar is not None:
+            self._bar[0].console.print(text, markup=False, highlight=False, soft_wrap=True)
+        else:
+            write(Outcome(stderr=f"{text}\n"))
 
     def _is_told(self, step: int) -> bool:
         """Keep what is no terminal short: the first steps, about ten in between, and the last."""
@@ -94,3 +122,11 @@ class StepLog:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._stack.close()
+        if self._file is not None:
+            with naming(self._file.name):
+                self._file.close()
+
+
+def _finite(value: float) -> float | None:
+    """Give a number as JSON can have it."""
+    return value if math.isfinite(value) else None

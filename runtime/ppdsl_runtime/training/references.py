@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from ppdsl_runtime.chunks.seeding import Dropout
-from ppdsl_runtime.dumps import dump_gradients
+from ppdsl_runtime.dumps import clear_dump, dump_gradients
 from ppdsl_runtime.models import LanguageModelLoss, build_reference, count_targets, named_global_parameters, run_chunks
 from ppdsl_runtime.training.logs import StepLog
-from ppdsl_runtime.training.optimizers import make_optimizer
+from ppdsl_runtime.training.optimizers import Optimizer
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,8 +31,10 @@ def train_reference(settings: TrainSettings, device: torch.device, microbatches:
     Returns:
         The loss of each step.
     """
+    if settings.dump_gradients is not None:
+        clear_dump(settings.dump_gradients)
     model = build_reference(settings.make_builder(device))
-    optimizer = make_optimizer(settings.optimizer, model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay)
+    optimizer = Optimizer(settings.optimizer, model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay)
     losses = []
     with StepLog(settings.steps, settings.tokens, path=settings.log, quiet=settings.quiet) as log:
         for step in range(settings.steps):
@@ -40,8 +42,7 @@ def train_reference(settings: TrainSettings, device: torch.device, microbatches:
             model.zero_grad()
             loss = _run_step(model, settings, step, microbatches, device)
             norm = None if settings.clip is None else torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip).item()
-            if optimizer is not None:
-                optimizer.step()
+            optimizer.step()
             if step == 0 and settings.dump_gradients is not None:
                 dump_gradients(settings.dump_gradients, named_global_parameters([model]))
             losses.append(loss)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from statistics import median
 from typing import TYPE_CHECKING
 
 from ppdsl.drawing import chrome_trace, draw_gantt
+from ppdsl.validation.subject import plural
 from ppdsl_runtime.training.summaries import analyse_load, tell_load
 from ppdsl_runtime.training.timelines import measured_durations, predict
 
@@ -33,15 +33,14 @@ def tell_run(losses: Sequence[float], measured: Sequence[Measured], width: int, 
     yield "\n"
     yield from tell_load(step, durations)
     foretold = predict(step.schedule, durations)
-    makespan = median(each.timing.makespan for each in measured)
     yield f"\npredicted from the stages' times: {foretold.timing.makespan:.3f} ms\n"
     yield draw_gantt(foretold.schedule, foretold.timing, width, color=color) + "\n"
-    yield f"\nmeasured: {makespan:.3f} ms, the median of {len(measured)} steps\n"
+    yield f"\nmeasured: {step.timing.makespan:.3f} ms, the median of {plural(len(measured), 'step')}\n"
     yield draw_gantt(step.schedule, step.timing, width, color=color) + "\n"
 
 
 def typical_step(measured: Sequence[Measured]) -> Measured:
-    """Give the step whose time is the median."""
+    """Give the step whose time is the median; of an even number, the slower one of the two in the middle."""
     return sorted(measured, key=lambda step: step.timing.makespan)[len(measured) // 2]
 
 
@@ -52,13 +51,13 @@ def trace_document(step: Measured) -> dict[str, object]:
 
 def profile_document(measured: Sequence[Measured]) -> dict[str, object]:
     """Give the stages' measured times as data that ``json.dumps`` takes; times in ms, medians over the steps."""
-    durations, load = measured_durations(measured), analyse_load(typical_step(measured))
-    schedule = measured[0].schedule
+    durations, step = measured_durations(measured), typical_step(measured)
+    schedule, load = step.schedule, analyse_load(step)
     return {
         "schema_version": SCHEMA_VERSION,
         "schedule": schedule.name,
         "microbatches": schedule.microbatches,
-        "step_ms": median(step.timing.makespan for step in measured),
+        "step_ms": step.timing.makespan,
         "predicted_step_ms": predict(schedule, durations).timing.makespan,
         "stages": [
             {

@@ -6,18 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ppdsl_runtime.chunks.accumulating import grad_of
-from ppdsl_runtime.dumps import dump_tensors
+from ppdsl_runtime.dumps import clear_dump, dump_tensors
 from ppdsl_runtime.failure.watchdog import Watchdog
 from ppdsl_runtime.models import LanguageModelLoss, named_global_parameters, tied_parameters
 from ppdsl_runtime.pipeline import Pipeline, build
 from ppdsl_runtime.progress import Progress
 from ppdsl_runtime.training.logs import StepLog
-from ppdsl_runtime.training.optimizers import make_optimizer
+from ppdsl_runtime.training.optimizers import Optimizer
 from ppdsl_runtime.training.recording import StepRecorder
 
 if TYPE_CHECKING:
-    import torch
-
     from ppdsl import Plan
     from ppdsl.lowering import Program
     from ppdsl_runtime.training.settings import TrainSettings
@@ -70,6 +68,8 @@ def train_pipeline(settings: TrainSettings, laid: PipelineSettings, world: World
     """
     progress = Progress()
     with Watchdog(progress, world.rank, laid.timeout, signals=world.launched) as watchdog:
+        if settings.dump_gradients is not None:
+            clear_dump(settings.dump_gradients)  # no rank begins a step before all ranks have come to make their pipelines
         progress.phase = "building the model"
         chunks = build(laid.plan, settings.make_builder(world.device), rank=world.rank)
         pipeline = Pipeline(
@@ -95,7 +95,7 @@ def train_pipeline(settings: TrainSettings, laid: PipelineSettings, world: World
 
 def _train(settings: TrainSettings, pipeline: Pipeline, program: Program, world: World) -> RunResult:
     parameters = [weight for chunk in pipeline.chunks if chunk is not None for weight in chunk.parameters()]
-    optimizer = make_optimizer(settings.optimizer, dict.fromkeys(parameters), lr=settings.lr, weight_decay=settings.weight_decay)
+    optimizer = Optimizer(settings.optimizer, parameters, lr=settings.lr, weight_decay=settings.weight_decay)
     recorder = StepRecorder(program, most=_MOST_MEASURED)
     losses = []
     path, quiet = (settings.log, settings.quiet) if world.main else (None, True)
@@ -107,7 +107,7 @@ def _train(settings: TrainSettings, pipeline: Pipeline, program: Program, world:
             pipeline.zero_grad()
             loss = _run_step(settings, pipeline, step)
             norm = None if settings.clip is None else pipeline.clip_grad_norm_(settings.clip).item()
-            _update(optimizer)
+            optimizer.step()
             if step == 0 and settings.dump_gradients is not None:
                 _dump(settings.dump_gradients, pipeline)
             if world.main:
@@ -124,18 +124,6 @@ def _run_step(settings: TrainSettings, pipeline: Pipeline, step: int) -> float:
     if losses is None or weights is None:
         raise RuntimeError("the step gave no loss")
     return float((losses.double().cpu() * weights.double().cpu()).sum())
-
-
-def _update(optimizer: torch.optim.Optimizer | None) -> None:
-    """Take an optimizer step; what was accumulated in fp32 is handed over in the parameter's own type."""
-    if optimizer is None:
-        return
-    for group in optimizer.param_groups:
-        for weight in group["params"]:
-            main = getattr(weight, "main_grad", None)
-            if main is not None:
-                weight.grad = main.to(weight.dtype)
-    optimizer.step()
 
 
 def _dump(folder: str, pipeline: Pipeline) -> None:

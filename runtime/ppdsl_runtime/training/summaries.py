@@ -44,7 +44,7 @@ def analyse_load(step: Measured) -> Load:
         draining = makespan - (ends[last] if last >= 0 else 0.0) - sum(work[last + 1 :])
         waiting += min(makespan - sum(work), max(0.0, filling) + max(0.0, draining))  # a gap may be part of both
     most = max(busy)
-    imbalance = 1 - sum(busy) / len(busy) / most if most else 0.0
+    imbalance = max(0.0, 1 - sum(busy) / len(busy) / most) if most else 0.0
     return Load(tuple(busy), imbalance, waiting / (makespan * len(busy)) if makespan else 0.0)
 
 

@@ -29,6 +29,18 @@ class JoinError(RuntimeError):
     """The ranks did not meet."""
 
 
+class MissingDeviceError(ValueError):
+    """There is no CUDA device for this process.
+
+    Attributes:
+        first: Whether it is the first of its host for which there is none.
+    """
+
+    def __init__(self, local: int, there: int) -> None:
+        super().__init__(f"local rank {local} needs a CUDA device of its own, this host has {there}")
+        self.first = local == there
+
+
 class World(NamedTuple):
     """This process among those of the run.
 
@@ -58,7 +70,8 @@ def read_world(device: str = "auto", environment: Mapping[str, str] = os.environ
         environment: The variables of the process. Without those of torchrun the process is alone.
 
     Raises:
-        ValueError: The variables are not those of torchrun, or there is no CUDA device for this process.
+        ValueError: The variables are not those of torchrun.
+        MissingDeviceError: There is no CUDA device for this process.
     """
     launched = "RANK" in environment
     missing = [name for name in _NEEDED if name not in environment] if launched else []
@@ -71,7 +84,7 @@ def read_world(device: str = "auto", environment: Mapping[str, str] = os.environ
     if device == "cpu" or (device == "auto" and not there):
         return World(rank, size, torch.device("cpu"), launched)
     if local >= there:
-        raise ValueError(f"local rank {local} needs a CUDA device of its own, this host has {there}")
+        raise MissingDeviceError(local, there)
     return World(rank, size, torch.device("cuda", local), launched)
 
 
