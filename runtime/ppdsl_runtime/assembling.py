@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from ppdsl.schedules import Schedule, default_name
+from ppdsl_runtime.chunks.running import find_names
 from ppdsl_runtime.failure.fingerprints import DifferenceError, Refused, list_facts, refuse_differences
 from ppdsl_runtime.options import TIMEOUT
 from ppdsl_runtime.programs import Programs, hardware_queues
 from ppdsl_runtime.transport.faults import naming_peer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from torch import nn
 
@@ -31,17 +32,20 @@ class Given(NamedTuple):
         facts: What all ranks must have been given alike, by name, as text.
         types: The element types of its parameters.
         tied: The names of its copies of weights that other ranks may have, too.
+        names: The keyword inputs that its chunks take.
     """
 
     facts: dict[str, str]
     types: list[str]
     tied: list[str]
+    names: list[str]
 
     @classmethod
-    def of(cls, facts: dict[str, str], chunks: Iterable[nn.Module | None], options: PipelineOptions) -> Given:
+    def of(cls, facts: dict[str, str], chunks: Sequence[nn.Module | None], options: PipelineOptions) -> Given:
         """Say it of this rank."""
+        names = {name for module in chunks for name in find_names(module)}
         types = {str(weight.dtype) for module in chunks if module is not None for weight in module.parameters()}
-        return cls(facts, sorted(types), sorted(options.get("tied") or ()))
+        return cls(facts, sorted(types), sorted(options.get("tied") or ()), sorted(names))
 
 
 def make_programs(plan: Plan, options: PipelineOptions, settings: StepOptions) -> tuple[Programs | ValueError, dict[str, str]]:
@@ -60,6 +64,8 @@ def make_programs(plan: Plan, options: PipelineOptions, settings: StepOptions) -
         programs = Programs(plan, schedule, depth=settings.depth, program=program, queues=hardware_queues(device.type))
         return programs, list_facts(programs.give(settings.microbatches), plan, **more)
     except ValueError as error:
+        if program is None and options.get("microbatches") is None:
+            error = ValueError(f"{error}; the pipeline was not told microbatches, which are 1 then")
         name = schedule.name if isinstance(schedule, Schedule) else schedule
         name = name or (default_name(plan) if program is None else program.schedule)
         return error, list_facts(Refused(name, settings.microbatches, settings.depth, str(error)), plan, **more)

@@ -48,7 +48,7 @@ class Gradients:
     def norm(self) -> torch.Tensor:
         """Give the Euclidean norm of all gradients, in float64. All ranks call it."""
         total = torch.zeros((), dtype=torch.float64, device=self._transport.device)
-        norms = [_whole(torch.linalg.vector_norm(gradient)) for gradient in self._own()]
+        norms = [_whole(_norm_of(gradient)) for gradient in self._own()]
         if norms:
             total += torch.stack([norm.to(total) for norm in norms]).square().sum()
         return self._sum(total).sqrt()
@@ -76,7 +76,7 @@ class Gradients:
         """Whether any gradient of any rank is infinite or not a number. All ranks call it; it waits for the device."""
         total = torch.zeros((), dtype=torch.float64, device=self._transport.device)
         for gradient in self._own():
-            total += _whole((~torch.isfinite(gradient)).any().double()).to(total)
+            total += _whole((~torch.isfinite(_values_of(gradient))).any().double()).to(total)
         return bool(self._sum(total).item() > 0)
 
     def zero(self) -> None:
@@ -86,6 +86,18 @@ class Gradients:
             main = main_grad_of(weight)
             if main is not None:
                 main.zero_()
+
+
+def _norm_of(gradient: torch.Tensor) -> torch.Tensor:
+    """Give the norm of one gradient; of one of 16 bits in fp32, since it may be more than fp16 holds."""
+    values = _values_of(gradient)
+    norm: torch.Tensor = torch.linalg.vector_norm(values, dtype=torch.promote_types(values.dtype, torch.float32))
+    return norm
+
+
+def _values_of(gradient: torch.Tensor) -> torch.Tensor:
+    """Give the elements of a gradient; of a sparse one each once, summed where an index is there more than once."""
+    return gradient.coalesce().values() if gradient.is_sparse else gradient
 
 
 def _whole(value: torch.Tensor) -> torch.Tensor:

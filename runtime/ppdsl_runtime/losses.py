@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,7 +17,13 @@ IGNORED = -100
 
 
 def count_targets(target: torch.Tensor) -> torch.Tensor:
-    """Count the elements of a target, for integers those other than -100."""
+    """Count the elements of a target, for integers those other than -100.
+
+    Raises:
+        ValueError: It is no tensor.
+    """
+    if not isinstance(target, torch.Tensor):
+        raise ValueError(f"loss_fn gives a count, and the target is {type(target).__name__}, no tensor, so count_fn must count it")  # noqa: TRY004 -- what is missing is count_fn
     if target.is_floating_point() or target.is_complex():
         return torch.tensor(target.numel(), device=target.device)
     return (target != IGNORED).sum()
@@ -29,7 +36,7 @@ class Losses:
     the backwards add up to is the gradient of the whole batch's loss.
 
     Attributes:
-        weights: The weight of each microbatch, float64; None before the first step.
+        weights: The weight of each microbatch, float64; None before the first step, and where another rank has the losses.
     """
 
     def __init__(
@@ -82,21 +89,20 @@ class Losses:
         """Make the loss of a microbatch: what its backward starts from.
 
         Raises:
-            ValueError: It is neither a scalar nor a pair of a sum and a count.
+            ValueError: It is neither a scalar nor a pair of a sum and a count, or not what it was for another microbatch of the step.
         """
         found = self._loss_fn(output, self._targets[batch])
-        if isinstance(found, tuple):
-            loss, count = found
-            self._counts[batch] = torch.as_tensor(count, device=loss.device)
-            counted = True
-        else:
-            loss, counted = found, False
-        if not isinstance(loss, torch.Tensor) or loss.dim():
-            shape = f"shape {tuple(loss.shape)}" if isinstance(loss, torch.Tensor) else type(loss).__name__
-            raise ValueError(f"loss_fn gives {shape}, not a scalar tensor, or one and a count")
+        counted = isinstance(found, tuple) and len(found) == 2  # noqa: PLR2004 -- a pair
+        loss, count = found if counted else (found, 1)
+        if not (isinstance(loss, torch.Tensor) and not loss.dim() and isinstance(count, (torch.Tensor, Real))):
+            raise ValueError(f"loss_fn gives {_show(found)}, not a scalar tensor, or one and a count")
         if self._seeds is None:
             self._weigh(loss, counted=counted)
-        self._losses[batch] = loss.detach()
+        if counted != (self._planned is not None):
+            raise ValueError("loss_fn gives a mean for some microbatches of a step, and a sum and a count for others")
+        if counted:
+            self._counts[batch] = torch.as_tensor(count, device=loss.device).clone()
+        self._losses[batch] = loss.detach().clone()  # an empty last stage's lies in a receive buffer, which is used again
         return loss
 
     def _weigh(self, loss: torch.Tensor, *, counted: bool) -> None:
@@ -105,7 +111,7 @@ class Losses:
         if counted:
             counts = torch.stack([torch.as_tensor(self._count_fn(target), device=loss.device) for target in self._targets])
             self._planned = counts
-            total = counts.sum().clamp(min=1).double()
+            total = _divisor(counts.sum().double())
             self.weights = counts / total
             self._seeds = [(scale / total).to(loss.dtype)] * len(counts)
             return
@@ -118,8 +124,8 @@ class Losses:
         self.weights, self._seeds = self._mean_weights, self._mean_seeds
 
     def seed(self, batch: int) -> torch.Tensor:
-        """Give the gradient that a microbatch's backward starts with."""
-        return self._seeds[batch]  # type: ignore[index]  # the loss was taken
+        """Give the gradient that a microbatch's backward starts with: a copy, since a backward may make it the gradient of a parameter."""
+        return self._seeds[batch].clone()  # type: ignore[index]  # the loss was taken
 
     def finish(self) -> torch.Tensor:
         """Give the mean loss of each microbatch.
@@ -134,4 +140,15 @@ class Losses:
         counts = torch.stack(self._counts)
         if not torch.equal(counts.double(), self._planned.double()):
             raise ValueError(f"loss_fn counts {counts.tolist()} targets in the microbatches, count_fn {self._planned.tolist()}")
-        return losses / counts.clamp(min=1)
+        return losses / _divisor(counts)
+
+
+def _divisor(counts: torch.Tensor) -> torch.Tensor:
+    """Give counts as they are, but for 0, which stands above 0."""
+    return torch.where(counts == 0, 1, counts)
+
+
+def _show(found: object) -> str:
+    if isinstance(found, torch.Tensor):
+        return f"a tensor of shape {tuple(found.shape)}"
+    return f"({', '.join(map(_show, found))})" if isinstance(found, tuple) else type(found).__name__

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 
 class StepForm(NamedTuple):
@@ -49,6 +49,19 @@ class Batch(NamedTuple):
             if len(tensor) != len(self.inputs[0]):
                 raise ValueError(f"input {place} has {len(tensor)} rows, input 0 has {len(self.inputs[0])}")
         return len(self.inputs[0])
+
+    def refuse_unknown(self, names: Collection[str]) -> None:
+        """Refuse a keyword input that no chunk of any rank takes, such as a mask whose name is misspelt.
+
+        Args:
+            names: Those that the chunks take.
+
+        Raises:
+            ValueError: There is one.
+        """
+        for name in self.side:
+            if name not in names:
+                raise ValueError(f"no chunk takes {name!r}; keyword inputs of the chunks are {', '.join(sorted(names)) or 'none'}")
 
     def form(self, microbatches: int, mode: str) -> StepForm:
         """Say what the other ranks have to know.

@@ -40,9 +40,11 @@ class PipelineOptions(TypedDict, total=False):
             integers, else all.
         autocast: The element type that chunks and loss are cast to by autocast; none by default.
         fp32_grads: Whether parameters of 16 bits accumulate their gradients in fp32, in ``main_grad``.
-        grad_scale: Gives, once a step, what all gradients are multiplied by; losses are not.
+        grad_scale: Gives, once a step, what all gradients are multiplied by; losses are not. For fp16: whoever gives it divides the
+            gradients by it before the optimizer's step, and leaves the step out where ``has_non_finite_grads``.
         checkpoint: Whether activations are recomputed in the backward instead of kept: of all chunks, or of these stages.
-        dropout_seed: Seeds dropout by step, microbatch and layer, see ``chunks.seeding``; without it dropout is off.
+        dropout_seed: Seeds dropout by step, microbatch and layer, see ``chunks.seeding``. Without it dropout is off: torch's own modules,
+            and what looks at its own mode and holds one of them, or a rate with ``drop`` in its name.
         tied: The rank's copies of weights that other ranks have, too, by a name that is the same on all ranks.
         reduce: Called with a stage once its gradients of a step are complete.
         timeout: Seconds that a wait for another rank takes at most, where no transport is given; 600 by default.
@@ -88,12 +90,16 @@ class StepOptions:
     ranges: Ranges | None
 
     @classmethod
-    def of(cls, options: PipelineOptions) -> StepOptions:
+    def of(cls, options: PipelineOptions, stages: int) -> StepOptions:
         """Choose them.
+
+        Args:
+            options: Those of a pipeline.
+            stages: How many stages its plan has.
 
         Raises:
             TypeError: There is no such keyword.
-            ValueError: A number is out of its range.
+            ValueError: A number is out of its range, or a stage that is to be checkpointed is not there.
         """
         unknown = sorted(options.keys() - PipelineOptions.__annotations__.keys())
         if unknown:
@@ -101,6 +107,9 @@ class StepOptions:
         program = options.get("program")
         default = 1 if program is None else program.microbatches
         checkpoint = options.get("checkpoint", False)
+        beyond = [] if isinstance(checkpoint, bool) else sorted({*checkpoint} - {*range(stages)})
+        if beyond:
+            raise ValueError(f"checkpoint names stage {beyond[0]}, the plan has stages 0 to {stages - 1}")
         return cls(
             microbatches=check_microbatches(default if options.get("microbatches") is None else options["microbatches"]),
             depth=program.depth if program is not None and "depth" not in options else options.get("depth", 1),

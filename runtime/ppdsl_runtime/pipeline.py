@@ -41,7 +41,8 @@ class Pipeline:
     """Runs steps of one rank's part of a plan, together with the other ranks, each of which has one.
 
     Its chunks' gradients are left in ``grad``, or ``main_grad`` with ``fp32_grads``; no optimizer is in it. Two steps without ``zero_grad``
-    between them add up. In a step, training mode is as the caller left it, but for dropout, which is off unless a seed is given.
+    between them add up. In a step, training mode is as the caller left it, but for dropout, which is off unless a seed is given. Whether
+    what a stage gives needs a gradient is settled by the first step with its shapes: who freezes or frees weights later makes a new one.
 
     Attributes:
         plan: The layout.
@@ -66,7 +67,8 @@ class Pipeline:
         Args:
             plan: The layout.
             chunks: The rank's chunks in forward order, as ``build`` gives them.
-            loss_fn: Takes the last stage's output and a target; gives a mean, or (sum, count).
+            loss_fn: Takes the last stage's output and a target; gives a mean, or (sum, count). Parameters of its own are the caller's to
+                set to zero and to clip.
             options: See ``PipelineOptions``.
 
         Raises:
@@ -74,7 +76,7 @@ class Pipeline:
             DifferenceError: The ranks were not given the same.
         """
         self.plan = plan
-        self.options = settings = StepOptions.of(options)
+        self.options = settings = StepOptions.of(options, len(plan.chunks))
         given = options.get("transport")
         programs, facts = make_programs(plan, options, settings)
         self.progress: Progress = getattr(given, "progress", None) or options.get("progress") or Progress()
@@ -82,6 +84,7 @@ class Pipeline:
         if isinstance(programs, ValueError):
             raise programs
         self._programs = programs
+        self._names = {name for one in everywhere for name in one.names}
         self.transport: Transport = given or connect(plan, options, everywhere, self.progress)
         self._owns_transport = given is None
         self.rank = self.transport.rank
@@ -137,18 +140,18 @@ class Pipeline:
         Args:
             inputs: What stage 0 is called with, split along dimension 0; needed on its rank, and where a chunk names ``tokens``, which are
                 the first of them.
-            target: What the loss compares with, split the same way; needed on the rank of the last stage.
+            target: What the loss compares with: split the same way if it is a tensor, see ``side``; needed on the rank of the last stage.
             microbatches: How many; those given to the pipeline by default. Where several ranks are told, they must be told the same.
             loss_everywhere: Whether every rank gets the losses. All ranks say the same.
             side: Keyword inputs for the chunks that name them: a tensor is split, a list has one value a microbatch, anything else goes to
-                all.
+                all microbatches.
 
         Returns:
             The mean loss of each microbatch, not scaled, on the rank of the last stage, or everywhere; None elsewhere. ``loss_weights`` has
             their weights in the loss of the batch.
 
         Raises:
-            ValueError: The inputs do not fit each other or the microbatches, or one is missing.
+            ValueError: The inputs do not fit each other or the microbatches, one is missing, or no chunk of any rank takes it.
         """
         if self._dropout is not None:
             self._dropout.step = self.steps
@@ -176,11 +179,10 @@ class Pipeline:
         return self._losses_of(step, everywhere=loss_everywhere)
 
     def _begin(self, batch: Batch, microbatches: int | None, *, train: bool) -> Step:
+        batch.refuse_unknown(self._names)
         mode = f"{'train' if train else 'eval'} {self.options.autocast}"
         form = tell_form(self.transport, self.plan.chunks[0].pp_rank, batch, (self.options.microbatches, microbatches), mode)
         binding = self._bind(len(form.rows), train=train)
-        if self._deferral is not None:
-            self._deferral.active = binding.splits
         self._give(binding, batch, form)
         return Step(binding, self._parts, form, train=train)
 
@@ -206,6 +208,8 @@ class Pipeline:
 
     def _losses_of(self, step: Step, *, everywhere: bool) -> torch.Tensor | None:
         losses = self._losses.finish() if self.has_loss else None
+        if losses is None:
+            self._losses.weights = None
         if not everywhere:
             return losses
         source = self.plan.chunks[-1].pp_rank

@@ -38,7 +38,7 @@ class Step(NamedTuple):
         for edge in self.rank.edges.values():
             edge.begin(self.form.keys)
         for runner in self.rank.runners.values():
-            runner.begin(train=self.train)
+            runner.begin(train=self.train, splits=self.binding.splits)
         try:
             walker.walk(self.binding.calls)
             self.rank.transport.finish()

@@ -18,7 +18,6 @@ from ppdsl_runtime.models import (  # noqa: E402
     read_shape,
     run_chunks,
     tied_parameters,
-    tied_ranks,
 )
 from tests.runtime.model_cases import build_chunks, collect_grads, compute_loss, make_batch, plan_for, present  # noqa: E402
 
@@ -111,17 +110,16 @@ def test_chunks_of_one_rank_share_a_tied_parameter() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "layout", "ranks", "local"),
+    ("model", "layout", "local"),
     [
-        ("gpt2-tiny", "Ett|ttL", {}, [{}, {}]),
-        ("gpt2-tiny,tied=true", "Ett|ttL", {"transformer.wte.weight": [0, 1]}, [{"transformer.wte.weight"}, {"lm_head.weight"}]),
-        ("llama-tiny,mtp_layers=1", "Ett|ttmL", {"model.embed_tokens.weight": [0, 1]}, [{"model.embed_tokens.weight"}] * 2),
-        ("llama-tiny,tied=true", "Et*4L", {}, [{"model.embed_tokens.weight", "lm_head.weight"}]),
+        ("gpt2-tiny", "Ett|ttL", [{}, {}]),
+        ("gpt2-tiny,tied=true", "Ett|ttL", [{"transformer.wte.weight"}, {"lm_head.weight"}]),
+        ("llama-tiny,mtp_layers=1", "Ett|ttmL", [{"model.embed_tokens.weight"}] * 2),
+        ("llama-tiny,tied=true", "Et*4L", [{"model.embed_tokens.weight", "lm_head.weight"}]),
     ],
 )
-def test_copies_of_tied_weights_are_known(model: str, layout: str, ranks: dict[str, list[int]], local: list[set[str]]) -> None:
+def test_copies_of_tied_weights_are_known(model: str, layout: str, local: list[set[str]]) -> None:
     chunks = present(build_chunks(model, layout))
-    assert tied_ranks(plan_for(layout), read_shape(model)) == ranks
     for chunk, names in zip(chunks, local, strict=True):
         parameters = dict(chunk.named_parameters(remove_duplicate=False))
         assert set(chunk.tied_names) == set(names)
@@ -190,6 +188,23 @@ def test_dropout_agrees_between_layouts() -> None:
 def test_tokens_of_another_form_are_refused(tokens: Tensor, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         run_chunks(build_chunks("gpt2-tiny", "Et*4L"), tokens)
+
+
+def test_more_inputs_than_tokens_are_refused() -> None:
+    (chunk,) = present(build_chunks("gpt2-tiny", "Et*4L"))
+    tokens, _ = make_batch()
+    with pytest.raises(ValueError, match=r"^the model takes tokens alone, and was given 2 inputs$"):
+        chunk(tokens, torch.ones_like(tokens))
+
+
+@pytest.mark.parametrize("model", ["gpt2-tiny,tied=true", "llama-tiny,mtp_layers=1"])
+def test_the_reference_shares_no_parameter_with_chunks_of_the_same_builder(model: str) -> None:
+    builder = ChunkBuilder(read_shape(model), seed=3)
+    chunks = present([builder(chunk) for chunk in plan_for("Et@0|ttt@1|NmL@0" if "mtp" in model else "Et@0|ttt@1|NL@0").chunks])
+    reference = dict(build_reference(builder).named_parameters())
+    for name, parameter in named_global_parameters(chunks).items():
+        assert torch.equal(parameter, reference[name])
+        assert parameter.data_ptr() != reference[name].data_ptr()
 
 
 def test_layers_that_the_model_has_not_are_refused() -> None:

@@ -15,6 +15,7 @@ from ppdsl_runtime.failure.fingerprints import DifferenceError
 from ppdsl_runtime.pipeline import Pipeline
 from ppdsl_runtime.transport.faults import MismatchError
 from ppdsl_runtime.transport.rendezvous import make_rendezvous
+from tests.runtime.buffer_chunks import Slow
 from tests.runtime.pipelines import WIDTH, Toy, assert_same_grads, losses_of, run_pipeline, run_plainly, toy_data
 
 PLAN = compile_layout("Et|tL", pp=2)
@@ -189,6 +190,35 @@ def test_a_side_input_that_is_missing_or_does_not_fit_is_refused() -> None:
     side["mask"] = [torch.zeros(2)] * 3
     with pytest.raises(ValueError, match="mask has 3 values, but there are 2 microbatches"):
         run_pipeline(PLAN, [Masked(0), Masked(1)], step, loss_fn=nn.functional.mse_loss, microbatches=2)
+
+
+@pytest.mark.parametrize(("chunks", "names"), [([Masked(0), None, Masked(2)], "factor, mask, piece"), ([Slow(0), None, None], "none")])
+def test_a_keyword_that_no_chunk_takes_is_refused(chunks: list[nn.Module | None], names: str) -> None:
+    """It is often misspelt, and would have no effect."""
+    hidden = torch.zeros(4, WIDTH, dtype=torch.float64)
+    plan = compile_layout("Et|t|tL", pp=3)
+
+    def work(pipeline: Pipeline) -> None:
+        for act in (pipeline.step, pipeline.eval_step):
+            with pytest.raises(ValueError, match=f"^no chunk takes 'maks'; keyword inputs of the chunks are {names}$"):
+                act(hidden, target=hidden, maks=hidden)
+
+    run_pipeline(plan, chunks, work)
+
+
+def test_microbatches_that_nobody_told_are_named_where_they_do_not_fit() -> None:
+    plan = compile_layout("Et|t|t|tL", pp=2)
+    text = "1 microbatch cannot be scheduled by interleaved_1f1b: 1 is less than the microbatch group of 2"
+    more = "; the pipeline was not told microbatches, which are 1 then"
+    with pytest.raises(ValueError, match=f"^{text}{more}$"):
+        run_pipeline(plan, [None] * 4, lambda _: None)
+    with pytest.raises(ValueError, match=f"^{text}$"):
+        run_pipeline(plan, [None] * 4, lambda _: None, microbatches=1)
+
+
+def test_a_stage_to_be_checkpointed_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^checkpoint names stage 2, the plan has stages 0 to 1$"):
+        run_pipeline(PLAN, toys(), lambda _: None, checkpoint={0, 2, 5})
 
 
 def test_ranks_that_are_told_different_things_say_both() -> None:

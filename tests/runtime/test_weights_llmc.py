@@ -68,6 +68,20 @@ def test_a_padded_vocabulary_is_taken_whole(tmp_path: Path) -> None:
     assert torch.equal(chunk.trunk["wte"].weight, draw_gpt2()["wte"])
 
 
+def test_the_header_says_how_far_the_vocabulary_is_padded(tmp_path: Path) -> None:
+    file = tmp_path / "model.bin"
+    weights = draw_gpt2()
+    weights["wte"] = torch.cat((weights["wte"], torch.zeros(64, 32)))
+    write_gpt2(file, weights)
+    words = np.fromfile(file, dtype="<i4")
+    words[7] = 320
+    words.tofile(file)
+    shape = replace(LlmcFile(file).shape, vocab=320)
+    chunk = build_reference(ChunkBuilder(shape, LlmcFile(file)))
+    assert torch.equal(chunk.trunk["wte"].weight, weights["wte"])
+    assert torch.equal(chunk.trunk["ln_f"].bias, weights["ln_f.bias"])
+
+
 def test_only_owned_weights_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_gpt2(tmp_path / "model.bin", draw_gpt2())
     weights = LlmcFile(tmp_path / "model.bin")
@@ -142,6 +156,8 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
         ("gpt2", {"vocab": 255}, "has vocab = 250, 256 with padding, the model 255"),
         ("gpt2", {"tied": False}, "has no lm-head of its own, the model is not tied"),
         ("llama", {"tied": True}, "has an lm-head of its own, the model is tied"),
+        ("llama", {"rope_theta": 10_000.0}, "has rope_theta = 500, the model 10000.0"),
+        ("llama", {"rope_scaling": RopeScaling()}, f"has rope_scaling = None, the model {RopeScaling()}"),
     ],
 )
 def test_weights_of_another_model_are_refused(tmp_path: Path, family: str, changes: dict[str, object], text: str) -> None:

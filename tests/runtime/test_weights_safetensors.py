@@ -112,6 +112,7 @@ def test_only_owned_weights_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ({"model_type": "bert"}, "has model_type = 'bert', not one of gpt2, llama"),
         ({"hidden_act": "gelu"}, "has hidden_act = 'gelu', only 'silu' is supported"),
         ({"attention_bias": True}, "has attention_bias = True, only False is supported"),
+        ({"quantization_config": {"bits": 8}}, "has quantization_config = {'bits': 8}, only None is supported"),
         ({"head_dim": 16}, ": head_dim is 16, only hidden_size / num_attention_heads is supported"),
         ({"rope_parameters": {"rope_type": "yarn"}}, ": rope_type is 'yarn', only default and llama3 are supported"),
         ({"hidden_size": "x"}, ": hidden is 'x', not an integer from 1"),
@@ -160,6 +161,10 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
         ({"hidden": 64}, "has hidden = 32, the model 64"),
         ({"vocab": 257}, "has vocab = 256, the model 257"),
         ({"family": "gpt2", "kv_heads": None}, "has family = llama, the model gpt2"),
+        ({"tied": True}, "has tied = False, the model True"),
+        ({"norm_eps": 1e-6}, "has norm_eps = 1e-05, the model 1e-06"),
+        ({"rope_theta": 5e5}, "has rope_theta = 10000.0, the model 500000.0"),
+        ({"rope_scaling": RopeScaling()}, f"has rope_scaling = None, the model {RopeScaling()}"),
     ],
 )
 def test_weights_of_another_model_are_refused(tmp_path: Path, changes: dict[str, object], text: str) -> None:
@@ -170,11 +175,17 @@ def test_weights_of_another_model_are_refused(tmp_path: Path, changes: dict[str,
 
 
 def test_a_missing_or_misshapen_weight_is_refused(tmp_path: Path) -> None:
-    save(tmp_path, "llama-tiny,tied=true")
-    weights = open_weights(tmp_path)
-    with pytest.raises(ValueError, match=re.escape(f"{tmp_path} has no weight lm_head.weight")):
-        build_reference(ChunkBuilder(replace(weights.shape, tied=False), weights))
+    save(tmp_path, "llama-tiny")
+    shape = open_weights(tmp_path).shape
     tensors = load_file(tmp_path / "model.safetensors")
-    save_file({**tensors, "model.norm.weight": torch.ones(31)}, tmp_path / "model.safetensors")
-    with pytest.raises(ValueError, match=r"^model\.norm\.weight has the shape \[31\] in the weights, the model needs \[32\]$"):
-        build_reference(ChunkBuilder(weights.shape, open_weights(tmp_path)))
+    for value, text in (
+        (torch.ones(31), "model.norm.weight has the shape [31] in the weights, the model needs [32]"),
+        (torch.ones(32, dtype=torch.int8), "model.norm.weight is torch.int8 in the weights, which is no floating dtype"),
+    ):
+        save_file({**tensors, "model.norm.weight": value}, tmp_path / "model.safetensors")
+        with pytest.raises(ValueError, match="^" + re.escape(text) + "$"):
+            build_reference(ChunkBuilder(shape, open_weights(tmp_path)))
+    del tensors["model.norm.weight"]
+    save_file(tensors, tmp_path / "model.safetensors")
+    with pytest.raises(ValueError, match="^" + re.escape(f"{tmp_path} has no weight model.norm.weight") + "$"):
+        build_reference(ChunkBuilder(shape, open_weights(tmp_path)))

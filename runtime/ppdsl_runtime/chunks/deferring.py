@@ -1,7 +1,8 @@
 """Weight gradients put off: a split backward does everything in its first half but the matrix products of the weights of linear layers.
 
-A linear layer is ``torch.nn.Linear`` itself, not a subclass, or the ``Conv1D`` of transformers. All other parameters get their gradients in
-the first half, so that a chunk that is checkpointed is recomputed once, and a chunk without parameters is nothing special.
+A linear layer is ``torch.nn.Linear`` itself, not a subclass, or the ``Conv1D`` of transformers, outside of what is compiled. All other
+parameters get their gradients in the first half, so that a chunk that is checkpointed is recomputed once, and a chunk without parameters is
+nothing special.
 """
 
 from __future__ import annotations
@@ -57,6 +58,10 @@ class Store:
     def __init__(self) -> None:
         self.products: list[_Product] = []
 
+    def starts(self) -> set[int]:
+        """Give where the memory of each gradient that is kept here begins."""
+        return {start_of(product.gradient) for product in self.products}
+
     def separate(self, slot: Slot) -> None:
         """Copy the gradients that lie in a receive buffer, which is used again before the weights' turn comes."""
         for place, product in enumerate(self.products):
@@ -80,11 +85,17 @@ class Store:
             run_backward((get_gradient_edge(weight),), (gradient.to(weight.dtype),))
 
 
+def start_of(tensor: torch.Tensor) -> int:
+    """Give the address of the memory that a tensor is a part of."""
+    values = tensor._values() if tensor.is_sparse else tensor  # noqa: SLF001 -- the public name refuses what is not coalesced
+    return values.untyped_storage().data_ptr()
+
+
 class Deferral:
     """The linear layers of a rank's chunks, taught to put off their weight gradients.
 
     Attributes:
-        active: Whether forwards are done so that their backwards put off weight gradients: in steps that split backwards, not in others.
+        active: Whether forwards are done so that their backwards put off weight gradients: within steps that split backwards.
         store: Where they are put by the backward that is under way.
     """
 
@@ -140,7 +151,8 @@ def _forward(layer: nn.Linear, deferral: Deferral, anchor: torch.Tensor, plain: 
     """Do what the layer does, with its weight gradient put off."""
     weight = layer.weight
     bias: torch.Tensor | None = layer.bias
-    if not (deferral.active and torch.is_grad_enabled() and weight.requires_grad and type(weight) is nn.Parameter):
+    compiled = torch.compiler.is_compiling()  # what a traced backward does to the store may be lost
+    if compiled or not (deferral.active and torch.is_grad_enabled() and weight.requires_grad and type(weight) is nn.Parameter):
         return plain(inputs)  # type: ignore[no-any-return]
     kind = inputs.device.type
     if torch.is_autocast_enabled(kind) and inputs.dtype != torch.float64:

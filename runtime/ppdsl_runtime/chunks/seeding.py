@@ -64,7 +64,7 @@ def mix(seed: int, step: int, batch: int, layer: int) -> int:
         batch: Number of the microbatch.
         layer: Number of the layer over the whole model.
     """
-    digest = blake2b(struct.pack("<4q", seed, step, batch, layer), digest_size=8).digest()
+    digest = blake2b(struct.pack("<Q3q", seed & 2**64 - 1, step, batch, layer), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
 
 

@@ -138,8 +138,7 @@ class Stage:
         payload = self.payloads[batch]
         self.payloads[batch] = None
         slot = None if self.outgoing is None else self.outgoing.slots[batch]
-        if slot is not None:
-            self.runner.separate_grads(slot)
+        self.runner.separate_grads(slot, payload)
         if self.incoming is None and self.previous is None:
             return
         found = []

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ppdsl_runtime.models.building import ChunkBuilder, named_global_parameters, tied_parameters, tied_ranks
-from ppdsl_runtime.models.losses import LanguageModelLoss, count_targets
+from ppdsl_runtime.losses import count_targets
+from ppdsl_runtime.models.building import ChunkBuilder, named_global_parameters, tied_parameters
+from ppdsl_runtime.models.losses import LanguageModelLoss
 from ppdsl_runtime.models.modules import ModelChunk
 from ppdsl_runtime.models.presets import PRESETS, read_shape
 from ppdsl_runtime.models.reference import build_reference, one_stage_plan, run_chunks
@@ -29,5 +30,4 @@ __all__ = [
     "read_shape",
     "run_chunks",
     "tied_parameters",
-    "tied_ranks",
 ]

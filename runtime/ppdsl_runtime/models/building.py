@@ -15,7 +15,7 @@ from ppdsl_runtime.models.weights import WeightsError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ppdsl import Chunk, Plan
+    from ppdsl import Chunk
     from ppdsl_runtime.models.shapes import ModelShape
     from ppdsl_runtime.models.weights import WeightSource
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class ChunkBuilder:
     """Builds one rank's chunks, or those of several ranks in one process: the ``make_chunk`` of ``build(plan, make_chunk)``.
 
-    Chunks of one rank share one parameter where their weights are tied. Chunks of different ranks share none.
+    It is for one model: chunks of one rank share one parameter where their weights are tied. Chunks of different ranks share none.
 
     Attributes:
         shape: The model's sizes.
@@ -99,6 +99,8 @@ class ChunkBuilder:
             value = self.weights.read(name, tuple(parameter.shape))
         except (ValueError, OSError) as error:
             raise WeightsError(str(error)) from error
+        if not value.is_floating_point():
+            raise WeightsError(f"{name} is {value.dtype} in the weights, which is no floating dtype")
         if value.shape != parameter.shape:
             raise WeightsError(f"{name} has the shape {[*value.shape]} in the weights, the model needs {[*parameter.shape]}")
         return nn.Parameter(value.to(dtype=self.dtype, device=self.device, copy=True))
@@ -165,12 +167,6 @@ def tied_parameters(chunks: Iterable[nn.Module | None]) -> dict[str, nn.Paramete
         for name, parameter in chunk.named_parameters()
         if name in chunk.tied_names
     }
-
-
-def tied_ranks(plan: Plan, shape: ModelShape) -> dict[str, list[int]]:
-    """Give the pipeline ranks that hold a copy of each tied weight, by its global name; sorted, and none where one rank has all."""
-    ranks = plan.embedding_ranks(tied=shape.tied)
-    return {make_family(shape).embedding_name: ranks} if len(ranks) > 1 else {}
 
 
 def _only_ours(chunks: Iterable[nn.Module | None]) -> Iterable[ModelChunk]:

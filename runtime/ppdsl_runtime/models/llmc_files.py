@@ -26,7 +26,7 @@ _HEADER_BYTES = 4 * _HEADER
 _DTYPES = {3: torch.float32, 5: torch.bfloat16}
 """Of the weights, by version."""
 _PADDED_TO = 128
-"""GPT-2's word embedding is written with as many rows as the next multiple of this."""
+"""GPT-2's word embedding has as many rows as the next multiple of this where the header does not say how many."""
 
 
 class _Place(NamedTuple):
@@ -91,7 +91,7 @@ class LlmcFile:
         Raises:
             ValueError: It is not.
         """
-        names = ("family", "layers", "hidden", "heads", "kv_head_count", "ffn_size", "max_positions")
+        names = ("family", "layers", "hidden", "heads", "kv_head_count", "ffn_size", "max_positions", "rope_theta", "rope_scaling")
         check_sizes(str(self.path), {name: getattr(self.shape, name) for name in names}, shape)
         if shape.vocab not in {self.shape.vocab, self._rows}:
             raise ValueError(f"{self.path} has vocab = {self.shape.vocab}, {self._rows} with padding, the model {shape.vocab}")
@@ -141,7 +141,7 @@ def _read_header(path: Path, header: list[int]) -> _Header:
     try:
         if magic == GPT2_MAGIC:
             shape = ModelShape("gpt2", layers, rest[0], heads, vocab, positions, tied=True)
-            return _Header(shape, -(-vocab // _PADDED_TO) * _PADDED_TO, _DTYPES[version], 1)
+            return _Header(shape, rest[1] or -(-vocab // _PADDED_TO) * _PADDED_TO, _DTYPES[version], 1)
         kv_heads, hidden, _, multiple, _, theta, scaled, *_ = rest
         scaling = RopeScaling() if scaled else None
         shape = ModelShape("llama", layers, hidden, heads, vocab, positions, kv_heads, rope_theta=theta, rope_scaling=scaling)

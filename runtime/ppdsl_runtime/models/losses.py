@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch.nn import functional
 
+from ppdsl_runtime.losses import IGNORED, count_targets
 from ppdsl_runtime.models.modules import shift
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from ppdsl_runtime.models.modules import Payload
-
-IGNORED = -100
-"""A target that counts for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +52,3 @@ def sum_cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     """Sum the cross entropies of logits (batch, seq, vocab) over the targets (batch, seq) other than -100, in fp32 or fp64."""
     full = logits if logits.dtype == torch.float64 else logits.float()
     return functional.cross_entropy(full.flatten(0, -2), target.flatten(), ignore_index=IGNORED, reduction="sum")
-
-
-def count_targets(target: Tensor) -> Tensor:
-    """Count the targets other than -100: an int64 scalar."""
-    return (target != IGNORED).sum()

@@ -109,7 +109,8 @@ class ModelChunk(nn.Module):
     def _run(self, payload: tuple[Tensor, ...], tokens: Tensor | None = None) -> Payload:
         hidden, *ahead = payload
         if self.chunk.embedding:
-            ahead.clear()
+            if ahead:
+                raise ValueError(f"the model takes tokens alone, and was given {len(payload)} inputs")
             hidden = self._embed(hidden)
         context = self._family.prepare(hidden)
         blocks = cast("nn.ModuleDict", self.trunk[self._family.blocks])

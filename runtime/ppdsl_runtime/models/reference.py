@@ -6,6 +6,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, cast
 
 from ppdsl import compile_layout
+from ppdsl_runtime.models.building import ChunkBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from ppdsl import Plan
-    from ppdsl_runtime.models.building import ChunkBuilder
     from ppdsl_runtime.models.modules import ModelChunk, Payload
     from ppdsl_runtime.models.shapes import ModelShape
 
@@ -25,9 +25,10 @@ def one_stage_plan(shape: ModelShape) -> Plan:
 
 
 def build_reference(builder: ChunkBuilder) -> ModelChunk:
-    """Build the whole model as one chunk; its parameters have their global names."""
+    """Build the whole model as one chunk; its parameters have their global names. It shares none with what the builder has built."""
     (chunk,) = one_stage_plan(builder.shape).chunks
-    return cast("ModelChunk", builder(chunk))
+    alone = ChunkBuilder(builder.shape, builder.weights, dtype=builder.dtype, device=builder.device)
+    return cast("ModelChunk", alone(chunk))
 
 
 def run_chunks(chunks: Iterable[nn.Module | None], tokens: Tensor) -> Payload:

@@ -23,7 +23,19 @@ Result = TypeVar("Result")
 _INDEX = "model.safetensors.index.json"
 _SINGLE = "model.safetensors"
 _TRUNKS = ("transformer.", "model.")
-_SIZES = ("layers", "hidden", "heads", "kv_head_count", "ffn_size", "vocab", "max_positions")
+_SIZES = (
+    "layers",
+    "hidden",
+    "heads",
+    "kv_head_count",
+    "ffn_size",
+    "vocab",
+    "max_positions",
+    "tied",
+    "norm_eps",
+    "rope_theta",
+    "rope_scaling",
+)
 _ONLY = {
     "gpt2": {
         "activation_function": "gelu_new",
@@ -31,8 +43,9 @@ _ONLY = {
         "scale_attn_by_inverse_layer_idx": False,
         "reorder_and_upcast_attn": False,
         "add_cross_attention": False,
+        "quantization_config": None,
     },
-    "llama": {"hidden_act": "silu", "attention_bias": False, "mlp_bias": False},
+    "llama": {"hidden_act": "silu", "attention_bias": False, "mlp_bias": False, "quantization_config": None},
 }
 """Settings that change what a model computes, and the values of them that ours computes."""
 
