@@ -96,7 +96,7 @@ def test_no_published_recipe_is_better(sizes: tuple[int, int, int, int, int], ki
     answer = suggest(Problem(costs, layers, pp, microbatches, mtp_num_layers=mtp, vpp=vpp))
     assert quiet(time.process_time() - begun) < 10
     assert answer.bound <= answer.time
-    assert answer.gap < 0.12
+    assert answer.gap < 0.015
     uniform = make_uniform(Problem(costs, layers, pp, microbatches, mtp_num_layers=mtp, vpp=vpp), answer)
     assert answer.time <= simulated(uniform.layout, pp, microbatches, costs)
     stages = pp * vpp
@@ -110,6 +110,20 @@ def test_no_published_recipe_is_better(sizes: tuple[int, int, int, int, int], ki
         assert answer.time <= simulated(layout, pp, microbatches, costs) * (1 + 1e-12), layout
 
 
+def test_whole_layers_prove_what_parted_ones_leave_open() -> None:
+    """80 layers and the loss come to 10.175 a rank, and some rank has 11: if they could be parted, 4.8 % would be left to gain."""
+    answer = suggest(Problem(weigh(E=0.1, t=1.0, L=1.2), 80, 8, 32))
+    assert answer.time == pytest.approx(1249.5)
+    assert answer.optimal
+
+
+@pytest.mark.slow
+def test_a_real_shape_with_several_chunks_a_rank_is_proved() -> None:
+    answer = suggest(Problem(weigh(E=0.1, t=1.0, m=1.1, L=1.5), 61, 16, 64, mtp_num_layers=1, vpp=2))
+    assert answer.time == pytest.approx(876.3)
+    assert answer.optimal
+
+
 @pytest.mark.slow
 def test_a_thousand_layers_are_laid_out_within_a_minute() -> None:
     begun = time.process_time()
@@ -117,6 +131,7 @@ def test_a_thousand_layers_are_laid_out_within_a_minute() -> None:
     answer = suggest(problem)
     assert quiet(time.process_time() - begun) < 60
     assert sum(answer.per_stage) == 1000
+    assert answer.gap < 0.08
     assert answer.bound <= answer.time <= simulated(make_uniform(problem, answer).layout, 64, 128, problem.costs)
 
 

@@ -1,8 +1,7 @@
-"""What the search is made of: graphs beside the simulation, memory beside the measured one, cuts, games, budgets."""
+"""What the search is made of: graphs beside the simulation, memory beside the measured one, cuts, budgets."""
 
 from __future__ import annotations
 
-from itertools import product
 from random import Random
 
 import pytest
@@ -19,7 +18,6 @@ from ppdsl.schedules.timing import Durations, time_schedule
 from ppdsl.suggesting.budgets import Budget, ExhaustedError
 from ppdsl.suggesting.choices import Choice, list_choices
 from ppdsl.suggesting.cuts import list_ways, list_works
-from ppdsl.suggesting.games import solve_game
 from ppdsl.suggesting.graphs import Graph
 from ppdsl.suggesting.layouts import count_layers, make_plan
 from ppdsl.suggesting.ordering import prepare
@@ -115,19 +113,6 @@ def test_any_order_has_a_graph_with_the_times_of_the_simulation(schedule: Schedu
     timing = time_schedule(schedule, durations)
     assert graph.makespan(ends) == timing.makespan
     assert graph.span(ends)[0] == timing.span
-
-
-@given(st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=3), min_size=2, max_size=4))
-def test_no_mixture_of_rows_makes_more_of_its_smallest_column(rows: list[list[int]]) -> None:
-    solution = solve_game(rows)
-    steps = [share for share in product(range(9), repeat=len(rows)) if sum(share) == 8]
-    tried = max(
-        min(sum(weight * row[column] for weight, row in zip(share, rows, strict=True)) / 8 for column in range(3)) for share in steps
-    )
-    against = max(sum(share * value for share, value in zip(solution.mixture, row, strict=True)) for row in rows)
-    assert tried - 1e-6 <= solution.value
-    assert solution.value == pytest.approx(against, abs=1e-6)
-    assert sum(solution.weights) == pytest.approx(1)
 
 
 def test_a_budget_is_spent_and_shared() -> None:

@@ -143,3 +143,29 @@ class Graph:
             before, source, lag, number = self.nodes[node - 1]
             yield number
             node = before if ends[before] >= ends[source] + lag else source
+
+    def share_back(self, ends: Sequence[float], numbers: int, width: float) -> tuple[list[float], float]:
+        """Walk back from the end on many paths at once, which part where two inputs arrive at nearly the same time.
+
+        Args:
+            ends: The end of each node.
+            numbers: How many durations there are.
+            width: An input that arrives by this much earlier than the other has no part.
+
+        Returns:
+            How much of all paths each duration is on, by number, and what the delays add: a mixture of paths.
+        """
+        flows = [0.0] * len(ends)
+        flows[max(self.lasts, key=lambda last: ends[last], default=0)] = 1.0
+        shares, lags = [0.0] * numbers, 0.0
+        for node in range(len(ends) - 1, 0, -1):
+            flow = flows[node]
+            if flow:
+                before, source, lag, number = self.nodes[node - 1]
+                shares[number] += flow
+                ahead = (ends[before] - ends[source] - lag) / width
+                part = flow if ahead >= 1 else 0.0 if ahead <= -1 else flow * (1 + ahead) / 2
+                flows[before] += part
+                flows[source] += flow - part
+                lags += (flow - part) * lag
+        return shares, lags

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from fractions import Fraction
 from itertools import accumulate
 from math import gcd, lcm
@@ -20,6 +21,8 @@ MOST_STAGES = 300
 """Stages up to which that is tried: each is a call within the one before."""
 _MOST_VISITS = 50_000
 """After how many visits to a stage the search ends; what was found so far, and what is known of all layouts, is given."""
+_MOST_WEIGHTS = 16
+"""From how many weights on units are counted."""
 _STEPS_A_VISIT, _STEPS_A_COUNT = 40, 5
 """What a visit costs, and each count of the stage that is looked at, in steps of a budget."""
 
@@ -60,17 +63,33 @@ def balance(choice: Choice, bases: Sequence[float], works: Sequence[float], budg
 
 
 def _bound(bases: Sequence[int], works: Sequence[int]) -> int:
-    """Give the least limit with room for all; what a rank bears beyond its base is a multiple of what units have in common."""
+    """Give the least limit that leaves room for all, by what they come to and by their number.
+
+    What a rank bears beyond its base is a multiple of what units have in common. And of the units from some weight on, a rank has room for
+    no more than it has for the lightest of them.
+    """
     total, common = sum(works), gcd(*works) or 1
-    low = max(-(-(sum(bases) + total) // len(bases)), *bases)
-    high = low + common
+    heavier = [[*accumulate(sorted(work for work in works if work >= least))] for least in _choose_weights(works)]
+
+    def has_room(limit: int) -> bool:
+        rooms = [limit - base for base in bases]
+        whole = sum(room // common for room in rooms) * common
+        return whole >= total and all(sum(bisect_right(sums, room) for room in rooms) >= len(sums) for sums in heavier)
+
+    low, high = max(-(-(sum(bases) + total) // len(bases)), *bases), max(bases) + total
     while low < high:
         middle = (low + high) // 2
-        if sum((middle - base) // common for base in bases) * common >= total:
+        if has_room(middle):
             high = middle
         else:
             low = middle + 1
     return low
+
+
+def _choose_weights(works: Sequence[int]) -> list[int]:
+    """Give some of the weights, all where there are few."""
+    weights = sorted({*works})
+    return weights[:: -(-len(weights) // _MOST_WEIGHTS) or 1]
 
 
 class _Walk:

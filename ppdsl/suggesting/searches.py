@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from ppdsl.suggesting.bounds import ROUNDING, bound_ranks, relax
+from ppdsl.suggesting.bounds import ROUNDING, bound_ranks
 from ppdsl.suggesting.cuts import list_ways, list_works, weigh_units
 from ppdsl.suggesting.heaviest import MOST_STAGES, balance
+from ppdsl.suggesting.relaxing import relax
 from ppdsl.suggesting.starts import even_counts, list_starts, round_amounts
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ppdsl.suggesting.cuts import Cut
     from ppdsl.suggesting.memory import Memory
     from ppdsl.suggesting.problem import Problem
+    from ppdsl.suggesting.programs import Program
     from ppdsl.suggesting.starts import Counts
     from ppdsl.suggesting.timing import Clock
 
@@ -41,6 +43,8 @@ class Search:
         time: What is to be small, of the best.
         exhausted: Whether every layout was timed, or ruled out.
         cuts: Bounds on each layout of this order: some for good, then the latest paths.
+        works: The work of each rank.
+        program: What bounds all layouts of this order; None where none is made yet.
     """
 
     __slots__ = (
@@ -51,7 +55,6 @@ class Search:
         "_units",
         "_watch",
         "_ways",
-        "_works",
         "amounts",
         "best",
         "bound",
@@ -60,7 +63,9 @@ class Search:
         "exhausted",
         "memory",
         "ordered",
+        "program",
         "time",
+        "works",
     )
 
     def __init__(self, problem: Problem, clock: Clock, memory: Memory, watch: Callable[[float], None], *, ordered: bool) -> None:
@@ -88,10 +93,11 @@ class Search:
         self.bound = bound_ranks(problem, choice, stack) * (1 - ROUNDING)
         self.cuts = self._ways[:_MOST_CUTS]
         self._kept = 0
-        self._works = list_works(problem, choice, stack)
+        self.program: Program | None = None
+        self.works = list_works(problem, choice, stack)
         uneven = not stack.alike and problem.pp < len(choice.owners) <= MOST_STAGES
         self._units = weigh_units(problem, choice, stack) if uneven else []
-        self._slopes = [self._works[owner].slopes[stage] for stage, owner in enumerate(choice.owners)]
+        self._slopes = [self.works[owner].slopes[stage] for stage, owner in enumerate(choice.owners)]
 
     @property
     def settled(self) -> bool:
@@ -139,7 +145,7 @@ class Search:
 
     def spread(self, counts: Sequence[int]) -> float:
         """Give how uneven the ranks' work is: the sum of its squares."""
-        loads = [work.base for work in self._works]
+        loads = [work.base for work in self.works]
         for owner, slope, amount in zip(self.clock.choice.owners, self._slopes, self.clock.amounts(counts), strict=True):
             loads[owner] += slope * amount
         return sum(load * load for load in loads)
@@ -152,7 +158,7 @@ class Search:
         """
         choice, stack = self.clock.choice, self.clock.stack
         starts: dict[Counts, None] = {}
-        for counts in chain(self._seeds, list_starts(choice, stack, self._works, self._ways)):
+        for counts in chain(self._seeds, list_starts(choice, stack, self.works, self._ways)):
             starts[counts] = None
             self.try_out(counts)
             self.clock.budget.spend(_STEPS_A_UNIT * stack.units)
@@ -177,9 +183,9 @@ class Search:
     def _relax(self) -> None:
         """Bound the layouts by the schedule, and keep the cuts that make the bound."""
         start = self.clock.amounts(self.best) if self.best is not None else self.amounts
-        with self.clock.using(1 / 4):
+        with self.clock.using(1 / 2):
             relaxed = relax(self.clock, start, self._ways)
-            self.amounts = relaxed.amounts
+            self.amounts, self.program = relaxed.amounts, relaxed.program
             if self.ordered:
                 self.bound = max(self.bound, relaxed.bound)
             kept = [*relaxed.cuts, *self._ways][:_MOST_CUTS]

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from ppdsl.suggesting.problem import Problem
     from ppdsl.suggesting.searches import Search
 
-EFFORT = 20_000_000
+EFFORT = 50_000_000
 """Steps that a search may take by default: a few seconds."""
 _MOST_EFFORTS = 3
 """How many times that a search takes where there is much to choose, or a list schedule to make."""
-_LEAST_TIMED = 250
+_LEAST_TIMED = 2_500
 """How many layouts the default lets a search time, however long a schedule is."""
 _STEPS_A_SECOND = 6_000_000
 """Steps that a usual machine takes in a second; where a time is given, it is shared out by them."""

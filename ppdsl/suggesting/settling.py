@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
+from ppdsl.suggesting.branching import branch
 from ppdsl.suggesting.budgets import ExhaustedError
 from ppdsl.suggesting.moves import apply, improve, list_moves, rate
 from ppdsl.suggesting.proofs import look_through
@@ -17,8 +18,6 @@ _MOST_STARTS = 3
 _MOST_KICKS = 4
 _FEW_STAGES = 12
 """Stages up to which going through all layouts has good prospects."""
-MOST_WALKED = 300
-"""Stages up to which that is tried at all: each is a call within the one before."""
 _PAUSE = 200
 """What a kick costs at least, so that going in circles comes to an end."""
 
@@ -32,15 +31,16 @@ def settle(search: Search, *, thorough: bool) -> None:
     """
     try:
         starts = search.begin()
-        for start in starts[:_MOST_STARTS]:
-            if not search.settled:
-                improve(search, start)
+        with search.clock.using(1 / 2 if thorough else 1):
+            for start in starts[:_MOST_STARTS]:
+                if not search.settled:
+                    improve(search, start)
+            if thorough and not search.settled:
+                try_blocks(search)
         if search.settled or not thorough:
             return
-        try_blocks(search)
-        if search.ordered and len(starts[0]) <= MOST_WALKED and not search.settled:
-            with search.clock.using(1 / 2 if len(starts[0]) <= _FEW_STAGES else 1 / 5):
-                look_through(search)
+        if search.ordered:
+            prove(search, few=len(starts[0]) <= _FEW_STAGES)
         wander(search)
     except ExhaustedError:
         pass
@@ -79,3 +79,13 @@ def wander(search: Search) -> None:
         new = rate(search, found)
         if not rating.beats(new):
             counts, rating = found, new
+
+
+def prove(search: Search, *, few: bool) -> None:
+    """Bound the layouts in whole units; where they have few stages, go through all of them."""
+    if not search.settled:
+        with search.clock.using(2 / 3):
+            branch(search)
+    if few and not search.settled:
+        with search.clock.using(1 / 2):
+            look_through(search)

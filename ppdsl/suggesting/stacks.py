@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ppdsl.costs.values import FREE, LayerCosts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ppdsl.suggesting.problem import Problem
 
@@ -59,15 +59,15 @@ class Stack:
     def __init__(self, problem: Problem) -> None:
         kinds, layers = problem.costs.kinds, problem.costs.layers
         common = kinds.get("t", FREE)
-        rows = [_VALUES(layers.get(layer, common)) for layer in range(problem.num_layers)]
-        units = [tuple(map(fsum, zip(*rows[at : at + problem.unit], strict=True))) for at in range(0, len(rows), problem.unit)]
+        units = _list_units([layers.get(layer, common) for layer in range(problem.num_layers)], problem.unit)
         self._units = units
         self.units = len(units)
         self.alike = len(set(units)) <= 1
-        self._sums = [_sum_up(column, alike=self.alike) for column in zip(*units, strict=True)] or [[0.0] for _ in (*TIMES, *SIZES)]
-        self.amounts = [sum(unit[: len(TIMES)]) for unit in units]
+        self._sums = [_sum_up([unit[at] for unit in units], alike=self.alike) for at in range(len((*TIMES, *SIZES)))]
+        weights = {unit: sum(unit[: len(TIMES)]) for unit in {*units}}
+        self.amounts = [weights[unit] for unit in units]
         self.reached = _sum_up(self.amounts, alike=self.alike)
-        self.profile = _lowest_profile(units, self.amounts)
+        self.profile = _lowest_profile(weights)
         self.embedding, self.norm, self.loss = (kinds.get(kind, FREE) for kind in "ENL")
         own = kinds.get("m", FREE) if problem.mtp_num_layers else FREE
         sums = {name: problem.mtp_num_layers * getattr(own, name) for name in (*TIMES, *SIZES)}
@@ -150,7 +150,19 @@ _MOST_EXACT = 4096
 """Layers up to which each sum is rounded but once."""
 
 
-def _lowest_profile(units: Sequence[tuple[float, ...]], amounts: Sequence[float]) -> tuple[float, ...]:
-    """Give, for each time, the smallest share that it has of a unit's amount."""
-    shares = [[time / amount for time in unit[: len(TIMES)]] for unit, amount in zip(units, amounts, strict=True) if amount]
+def _list_units(layers: Sequence[LayerCosts], size: int) -> list[tuple[float, ...]]:
+    """Give times and sizes of each unit; those that are made of the same layers are summed up once."""
+    parts = [tuple(layers[at : at + size]) for at in range(0, len(layers), size)]
+    names = [tuple(map(id, part)) for part in parts]
+    known = {name: tuple(map(fsum, zip(*map(_VALUES, part), strict=True))) for name, part in dict(zip(names, parts, strict=True)).items()}
+    return [known[name] for name in names]
+
+
+def _lowest_profile(weights: Mapping[tuple[float, ...], float]) -> tuple[float, ...]:
+    """Give, for each time, the smallest share that it has of a unit's amount.
+
+    Args:
+        weights: The amount of each kind of unit.
+    """
+    shares = [[time / amount for time in unit[: len(TIMES)]] for unit, amount in weights.items() if amount]
     return tuple(map(min, zip(*shares, strict=True))) if shares else (0.0,) * len(TIMES)

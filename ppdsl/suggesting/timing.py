@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from operator import mul
 from typing import TYPE_CHECKING
 
 from ppdsl.suggesting.budgets import ExhaustedError
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from ppdsl.suggesting.choices import Choice
     from ppdsl.suggesting.problem import Problem
     from ppdsl.suggesting.stacks import Stack
+
+_WIDTH = 0.1
+"""Paths that are nearly as long part where an input arrives by less than this part of a mean action behind the other."""
 
 
 class Clock:
@@ -56,12 +60,30 @@ class Clock:
 
     def time(self, counts: Sequence[int]) -> tuple[float, Cut]:
         """Give what is to be small for a layout, and the bound that its critical path is for all others."""
-        return self._run([*self.stack.time_stages(counts, self.choice.mtp_stage), *self._busy])
+        durations = [*self.stack.time_stages(counts, self.choice.mtp_stage), *self._busy]
+        ends = self._run(durations)
+        if self._span:
+            span, rank = self.graph.span(ends)
+            return span, self._works[rank]
+        makespan = self.graph.makespan(ends)
+        return makespan, self._cut(durations, makespan, ends)
 
-    def time_amounts(self, amounts: Sequence[float]) -> tuple[float, Cut]:
-        """Give the same for amounts that no layers need to make up; it is not above that of any layout with these amounts."""
+    def find_cuts(self, amounts: Sequence[float]) -> tuple[float, list[Cut]]:
+        """Give the same for amounts that no layers need to make up, which is not above the time of any layout with these amounts.
+
+        Beside the critical path there is a mixture of those that are nearly as long.
+        """
         parts = [share * amount for share in self.stack.profile for amount in amounts]
-        return self._run([own + part for own, part in zip(self._fixed, [*parts, *[0.0] * len(self._busy)], strict=True)])
+        durations = [own + part for own, part in zip(self._fixed, [*parts, *[0.0] * len(self._busy)], strict=True)]
+        ends = self._run(durations)
+        if self._span:
+            span, rank = self.graph.span(ends)
+            return span, [self._works[rank]]
+        makespan = self.graph.makespan(ends)
+        return makespan, [
+            self._cut(durations, makespan, ends),
+            self._mix(ends, _WIDTH * makespan * self.graph.schedule.pp / len(self.graph.nodes)),
+        ]
 
     def amounts(self, counts: Sequence[int]) -> list[float]:
         """Give the amounts of a layout's stages."""
@@ -71,24 +93,28 @@ class Clock:
             start += count
         return found
 
-    def _run(self, durations: Sequence[float]) -> tuple[float, Cut]:
+    def _run(self, durations: Sequence[float]) -> list[float]:
         self.budget.spend(len(self.graph.nodes))
-        ends = self.graph.time(durations)
-        if self._span:
-            span, rank = self.graph.span(ends)
-            return span, self._works[rank]
-        makespan = self.graph.makespan(ends)
-        return makespan, self._cut(durations, makespan, ends)
+        return self.graph.time(durations)
 
     def _cut(self, durations: Sequence[float], makespan: float, ends: Sequence[float]) -> Cut:
-        stages, profile, fixed = len(self.choice.owners), self.stack.profile, self._fixed
-        slopes = [0.0] * stages
+        shares = [0.0] * len(durations)
         lags = makespan
-        base = 0.0
         for number in self.graph.walk_back(ends):
+            shares[number] += 1.0
             lags -= durations[number]
-            base += fixed[number]
-            kind, stage = divmod(number, stages)
-            if kind < len(profile):
-                slopes[stage] += profile[kind]
-        return Cut(base + max(lags, 0.0), tuple(slopes))
+        return self._weigh(shares, max(lags, 0.0))
+
+    def _mix(self, ends: Sequence[float], width: float) -> Cut:
+        self.budget.spend(2 * len(ends))
+        return self._weigh(*self.graph.share_back(ends, len(self._fixed), width or 1.0))
+
+    def _weigh(self, shares: Sequence[float], lags: float) -> Cut:
+        """Give the cut of a mixture of paths, by how much of them each duration is on."""
+        stages, profile = len(self.choice.owners), self.stack.profile
+        base: float = lags + sum(map(mul, shares, self._fixed))
+        slopes = [0.0] * stages
+        for at, rate in enumerate(profile):
+            if rate:
+                slopes = [slope + rate * share for slope, share in zip(slopes, shares[at * stages : (at + 1) * stages], strict=True)]
+        return Cut(base, tuple(slopes))
