@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +13,10 @@ torch = pytest.importorskip("torch")  # the runtime is tested where torch is amo
 import numpy as np  # noqa: E402 -- it comes with torch
 
 from ppdsl_runtime.comparing import compare_runs, read_losses  # noqa: E402 -- it loads torch
+from ppdsl_runtime.pipeline import build  # noqa: E402 -- the same
+from ppdsl_runtime.progress import Progress  # noqa: E402 -- the same
+from ppdsl_runtime.training import runs  # noqa: E402 -- the same
+from ppdsl_runtime.training.optimizers import Optimizer  # noqa: E402 -- the same
 from tests.runtime.command_runs import command, misused, refused  # noqa: E402 -- the same
 from tests.test_drawing_traces import import_trace, round_to_ns  # noqa: E402 -- how the format's readers read it
 
@@ -56,6 +60,31 @@ def test_a_run_tells_where_its_time_went(command: Command, tmp_path: Path) -> No
     assert lines[8].startswith("predicted from the stages' times: ")
     assert any(line.startswith("measured: ") and line.endswith(" ms, the median of 2 steps") for line in lines)
     assert not any("\x1b" in line for line in lines)
+
+
+def test_a_rank_knows_what_it_does_outside_its_steps(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Progress] = []
+    said: list[str] = []
+    step = Optimizer.step
+
+    class Kept(Progress):
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(self)
+
+    def note(optimizer: Optimizer) -> None:
+        said.append(str(made[0]))
+        step(optimizer)
+
+    def note_build(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401 -- as they are
+        said.append(str(made[0]))
+        return build(*arguments, **options)
+
+    monkeypatch.setattr(runs, "Progress", Kept)
+    monkeypatch.setattr(runs, "build", note_build)
+    monkeypatch.setattr(Optimizer, "step", note)
+    assert command("train", "Et*4NL", *RUN).code == 0
+    assert said == ["building the model", *["between steps"] * 3]
 
 
 def test_a_run_of_one_step_is_measured_too(command: Command, tmp_path: Path) -> None:

@@ -86,6 +86,7 @@ def train_pipeline(settings: TrainSettings, laid: PipelineSettings, world: World
             timeout=laid.timeout,
             progress=progress,
         )
+        progress.phase = "between steps"
         watchdog.in_flight = getattr(pipeline.transport, "in_flight", watchdog.in_flight)
         try:
             return _train(settings, pipeline, laid.program, world)
