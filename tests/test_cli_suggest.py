@@ -39,6 +39,17 @@ def test_the_json_has_the_fields_that_are_promised(golden: str) -> None:
     assert document["chunks"] == "0:3,1:3,0:3,1:0"
 
 
+def test_a_schedule_that_megatron_does_not_run_is_said_beside_its_layout() -> None:
+    out, _, code = run("--pp", "2", "--num-layers", "8", "--microbatches", "4", "--schedule", "gpipe")
+    assert code == 0
+    assert (
+        "layout       Et*4|t*4L\n"
+        "Megatron-LM  Et*4|t*4L\n"
+        "--schedule   gpipe, which Megatron-LM does not run: there the step takes another time\n"
+        "--partition  4,4\n"
+    ) in out
+
+
 def test_the_text_says_all_of_it(golden: str) -> None:
     arguments = ("--pp", "4", "--vpp", "2", "--num-layers", "12", "--microbatches", "8", "--costs", golden)
     assert run(*arguments, "--compare", "Ett|(tt|)*5|L", "--final-norm") == (

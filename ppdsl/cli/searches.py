@@ -67,7 +67,7 @@ search_options = all_of(
     number("--num-layers", "Decoder layers of the model."),
     number("--mtp-num-layers", "MTP layers of the model."),
     number("--pp", "Pipeline ranks."),
-    click.option("--vpp", "vpp_choice", type=Chosen(), metavar="N|auto", help="Stages on a rank; 1 by default."),
+    click.option("--vpp", "vpp_choice", type=Chosen(), metavar="N|auto", help="Stages on a rank; 1 by default, auto: 1 to 8."),
     number("--microbatches", "Microbatches of a step."),
     click.option(
         "--microbatch-group-size",
@@ -76,7 +76,11 @@ search_options = all_of(
         metavar="N|auto",
         help="Microbatches that a stage works through before the next; pp by default.",
     ),
-    click.option("--schedule", type=click.Choice(SCHEDULES), help="interleaved_1f1b by default where vpp > 1, else 1f1b; auto: the best."),
+    click.option(
+        "--schedule",
+        type=click.Choice(SCHEDULES),
+        help="1f1b by default, interleaved_1f1b where vpp > 1 in a loop, else auto, which is the best.",
+    ),
     click.option(
         "--placement",
         "placement_choice",

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from ppdsl.suggesting import Answer, Problem
 
 
+_MEGATRON = frozenset({"1f1b", "interleaved_1f1b"})
+"""The schedules that Megatron-LM runs."""
+_SMALL = 1e-4
+
+
 class Rival(NamedTuple):
     """Another layout, simulated.
 
@@ -161,17 +166,7 @@ def tell_suggestion(found: Suggestion, look: Look) -> Iterator[str]:
     if answer.interrupted:
         yield "interrupted: this is the best that was found so far\n"
     yield f"\n{draw(answer.plan, look)}\n"
-    partition, chunks = write_forms(answer)
-    megatron = write_megatron(answer)
-    yield f"layout       {answer.plan.layout}\n"
-    if answer.plan.placement == "v":
-        yield "--placement  v\n"
-    yield f"Megatron-LM  {megatron if megatron is not None else 'has no words for it'}\n"
-    for name, text in (("--partition", partition), ("--chunks", chunks)):
-        if text is not None:
-            yield f"{name:11}  {text}\n"
-    if answer.group is not None:
-        yield f"--microbatch-group-size  {answer.group}\n"
+    yield from _tell_forms(answer)
     yield f"\n{'step time' if problem.objective == 'makespan' else 'span':9}  {_tell_time(answer)}\n"
     yield f"uniform    {_tell_rival(rival_of(make_uniform(problem, answer), problem, answer), problem, answer)}\n"
     if found.rival is not None:
@@ -190,10 +185,28 @@ def tell_suggestion(found: Suggestion, look: Look) -> Iterator[str]:
         )
 
 
+def _tell_forms(answer: Answer) -> Iterator[str]:
+    """Tell the layout in all its forms, and what has to be said with it."""
+    partition, chunks = write_forms(answer)
+    megatron = write_megatron(answer)
+    yield f"layout       {answer.plan.layout}\n"
+    if answer.plan.placement == "v":
+        yield "--placement  v\n"
+    yield f"Megatron-LM  {megatron if megatron is not None else 'has no words for it'}\n"
+    if megatron is not None and answer.schedule.name not in _MEGATRON:
+        yield f"--schedule   {answer.schedule.name}, which Megatron-LM does not run: there the step takes another time\n"
+    for name, text in (("--partition", partition), ("--chunks", chunks)):
+        if text is not None:
+            yield f"{name:11}  {text}\n"
+    if answer.group is not None:
+        yield f"--microbatch-group-size  {answer.group}\n"
+
+
 def _tell_time(answer: Answer) -> str:
     if answer.optimal:
         return f"{say_time(answer.time)} ms, which no layout beats"
-    return f"{say_time(answer.time)} ms; no layout is faster than {say_time(answer.bound)} ms, {answer.gap:.2%} less"
+    less = f"{answer.gap:.2%} less" if answer.gap >= _SMALL else f"less than {_SMALL:.2%} less"
+    return f"{say_time(answer.time)} ms; no layout is faster than {say_time(answer.bound)} ms, {less}"
 
 
 def _tell_rival(rival: Rival, problem: Problem, answer: Answer) -> str:

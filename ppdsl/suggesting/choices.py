@@ -85,7 +85,8 @@ def _list_owners(problem: Problem) -> Iterator[tuple[tuple[int, ...], Literal["l
     if problem.owners is not None:
         yield problem.owners, "owners"
         return
-    most = max(1, min(_MOST_VPP, (problem.units + 2) // problem.pp))
+    filled = problem.units + 2 + (problem.mtp_num_layers > 0)  # stages with layers, and those of E, of MTP layers and of L
+    most = _MOST_VPP if problem.min_layers == 0 else max(1, min(_MOST_VPP, filled // problem.pp))
     chunks = range(1, most + 1) if problem.vpp is None else (problem.vpp,)
     for vpp in chunks:
         stages = range(problem.pp * vpp)
@@ -119,12 +120,24 @@ def _list_schedules(problem: Problem, owners: tuple[int, ...], obstacles: dict[s
 
 
 def _list_groups(problem: Problem) -> list[int | None]:
-    pp, batches = problem.pp, problem.microbatches
     if problem.group != 0:
         return [problem.group]
-    fitting = [size for size in range(pp + 1, min(batches, 8 * pp) + 1) if not batches % size or batches % size >= pp]
-    fitting.sort(key=lambda size: (batches % size > 0, size % pp > 0, size))  # whole groups first, and small ones
+    batches, fitting = problem.microbatches, _list_fitting(problem)
+    fitting.sort(
+        key=lambda size: (size < batches, batches % size > 0, size % problem.pp > 0, size)
+    )  # all, then whole groups and small ones
     return [None, *sorted(fitting[: _MOST_GROUPS - 1])]
+
+
+def _list_fitting(problem: Problem) -> list[int]:
+    """List the groups beside the usual one that interleaved_1f1b takes."""
+    pp, batches = problem.pp, problem.microbatches
+    return [size for size in range(pp + 1, batches + 1) if not batches % size or batches % size >= pp]
+
+
+def covers_groups(problem: Problem) -> bool:
+    """Whether every microbatch group that may be chosen is among the choices."""
+    return problem.group != 0 or len(_list_fitting(problem)) < _MOST_GROUPS
 
 
 def _list_ranges(problem: Problem, owners: tuple[int, ...]) -> Iterator[tuple[int, tuple[int, ...], tuple[int, ...]]]:
@@ -137,6 +150,9 @@ def _list_ranges(problem: Problem, owners: tuple[int, ...]) -> Iterator[tuple[in
     leaves = [(1, True), (0, True)] if wanted == 0 else [(1 if wanted is None else wanted, wanted is None)]
     for layers, ends_alone in leaves:
         least = [-(-layers // problem.unit)] * stages
+        if layers > 1:  # then the last unit is in the last stage, and may have fewer layers
+            short = problem.num_layers - (problem.units - 1) * problem.unit
+            least[last] = 1 + -(-max(layers - short, 0) // problem.unit)
         most = [problem.units] * stages
         if ends_alone:
             least[0] = least[last] = 0

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ppdsl.costs.values import Costs
 from ppdsl.schedules.automatic import NothingFitsError
+from ppdsl.schedules.draining import Preference, Task, drain
 from ppdsl.schedules.durations import durations_for
 from ppdsl.schedules.making import make_schedule
 from ppdsl.schedules.memory import measure_memory
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from ppdsl.suggesting.stacks import Stack
     from ppdsl.suggesting.starts import Counts
 
-_MOST_BEGUN = 3
-"""Layouts for which a list schedule is made to begin with."""
+_MOST_BEGUN, _MOST_LEAN = 3, 3
+"""Layouts for which a list schedule is made to begin with; with a memory limit, so many lean ones beside them."""
 _MOST_ROUNDS = 3
 """How often layout and order are made to fit each other."""
 _STEPS = 10_000_000
@@ -106,15 +107,30 @@ def order_anew(  # noqa: PLR0913, PLR0917 -- the same
     Raises:
         ExhaustedError: The budget is spent.
     """
-    begun = [search.best for search in near if search.best is not None]
+    begun = [search.best for search in near if search.best is not None][:_MOST_BEGUN]
+    if problem.costs.memory_limit_bytes is not None:
+        begun += _list_lean(problem, choice, stack, near, budget)
     found: list[Ordered] = []
-    for counts in [*dict.fromkeys([*begun, even_counts(choice, stack.units)])][:_MOST_BEGUN]:
+    for counts in dict.fromkeys([*begun, even_counts(choice, stack.units)]):
         budget.spend(_STEPS)
         new = _order(problem, choice, counts, watch)
         yield from new
         found += new
     if found:
         yield from _fit_each_other(problem, stack, found, budget, watch)
+
+
+def _list_lean(problem: Problem, choice: Choice, stack: Stack, near: Sequence[Search], budget: Budget) -> list[Counts]:
+    """List layouts that leave much room: the leanest with one microbatch in flight, and those with other schedules where none fits."""
+    even = make_plan(problem, choice, even_counts(choice, stack.units))
+    task = Task(choice.owners, problem.pp, problem.microbatches, durations_for(even, problem.costs))
+    order, _ = drain(task, Preference(1))
+    part = budget.portion(budget.left // 4)
+    search = prepare(problem, choice, stack, order, part, _ignore, ordered=False)
+    settle(search, thorough=False)
+    budget.give_back(part)
+    others = sorted((other for other in near if other.best is None), key=lambda other: other.least_excess)
+    return [each.leanest for each in (search, *others) if each.leanest is not None][:_MOST_LEAN]
 
 
 def _fit_each_other(

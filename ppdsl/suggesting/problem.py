@@ -29,11 +29,11 @@ class Problem:
         pp: Number of ranks.
         microbatches: Microbatches of a step.
         mtp_num_layers: MTP layers of the model.
-        vpp: Chunks on each rank; None to choose it.
+        vpp: Chunks on each rank; None to choose it, from 1 to 8.
         schedule: One of ``schedules.NAMES``; None is the default of the layout. ``auto`` takes the best, and the list schedule among them.
         placement: ``loop``, ``v``, or ``auto``.
         owners: The rank of each stage, instead of a placement and a vpp.
-        group: Microbatch group of interleaved_1f1b: None is pp, 0 is to choose it.
+        group: Microbatch group of interleaved_1f1b: None is pp, 0 is to choose it, among six at most.
         objective: What is to be small.
         min_layers: How many decoder layers each stage has at least. None is one for the stages that hold nothing else, and none for those
             that hold the embedding, MTP layers or the loss; 0 lets any stage be empty.

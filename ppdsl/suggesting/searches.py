@@ -114,6 +114,11 @@ class Search:
         """By how many bytes the leanest layout that was timed is over the memory limit."""
         return min((excess for excess, _, _ in self._known.values()), default=float("inf"))
 
+    @property
+    def leanest(self) -> Counts | None:
+        """Of the layouts that were timed the leanest, or of those within the memory limit the fastest; None where none was timed."""
+        return min(self._known, key=lambda counts: self._known[counts][:2], default=None)
+
     def seed(self, counts: Counts) -> None:
         """Take a layout to begin with, before all others."""
         self._seeds.append(counts)

@@ -10,7 +10,7 @@ from ppdsl.schedules.naming import make_named
 from ppdsl.suggesting.answers import Answer, NoLayoutError
 from ppdsl.suggesting.bounds import ROUNDING, bound_ranks
 from ppdsl.suggesting.budgets import Budget, ExhaustedError
-from ppdsl.suggesting.choices import fits, list_choices
+from ppdsl.suggesting.choices import covers_groups, fits, list_choices
 from ppdsl.suggesting.layouts import count_layers, make_plan
 from ppdsl.suggesting.ordering import Ordered, judge, order_anew, prepare
 from ppdsl.suggesting.problem import AUTO
@@ -33,6 +33,7 @@ _LEAST_TIMED = 2_500
 """How many layouts the default lets a search time, however long a schedule is."""
 _STEPS_A_SECOND = 6_000_000
 """Steps that a usual machine takes in a second; where a time is given, it is shared out by them."""
+_MOST_SECONDS = 1e9
 _MOST_DEEPENED = 3
 _NEVER = float("inf")
 
@@ -58,7 +59,7 @@ def suggest(
     """
     choices = list_choices(problem)
     if effort is None:
-        effort = _choose_effort(problem, choices) if seconds is None else int(seconds * _STEPS_A_SECOND)
+        effort = _choose_effort(problem, choices) if seconds is None else int(min(seconds, _MOST_SECONDS) * _STEPS_A_SECOND)
     run = _Run(problem, choices, Budget(effort, None if seconds is None else time.monotonic() + seconds), watch)
     try:
         run.search()
@@ -198,8 +199,10 @@ class _Run:
     def bound(self, reached: float) -> float:
         """Give a time that no layout beats, whatever is chosen."""
         bounds = [(search.time if search.exhausted else search.bound) for search in self.searches if search.ordered and self.choices]
-        bounds += [bound_ranks(self.problem, choice, self.stack) * (1 - ROUNDING) for choice in self.choices[len(self.searches) :]]
-        bounds += [bound_ranks(self.problem, choice, self.stack) * (1 - ROUNDING) for choice in self.listed]
+        others = [*self.choices[len(self.searches) :], *self.listed]
+        if not covers_groups(self.problem):
+            others += [choice for choice in self.choices if choice.schedule == "interleaved_1f1b"]
+        bounds += [bound_ranks(self.problem, choice, self.stack) * (1 - ROUNDING) for choice in others]
         return min(bounds, default=reached)
 
     def explain(self) -> str:

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +16,31 @@ from torch import distributed as dist  # noqa: E402 -- it comes with torch
 from ppdsl_runtime.training.worlds import JoinError, MissingDeviceError, World, open_world, read_world  # noqa: E402 -- it loads torch
 
 LAUNCHED = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "MASTER_ADDR": "host0", "MASTER_PORT": "29500"}
+
+
+LEAVING = """
+from pathlib import Path
+from ppdsl_runtime.training.worlds import open_world, read_world
+
+with open_world(read_world("cpu", {}), 30.0):
+    import torch._dynamo  # as a model does at its first forward
+    import torch.distributed.nn.functional
+print(*sorted(task.joinpath("comm").read_text().strip() for task in Path("/proc/self/task").iterdir()))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the system does not tell the threads of a process")
+def test_no_thread_of_a_world_outlives_it() -> None:
+    """Gloo's would take Python's lock while the process ends, which aborts it."""
+    done = subprocess.run(
+        [sys.executable, "-c", LEAVING],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert "gloo" not in done.stdout
 
 
 def test_a_process_without_torchrun_is_alone() -> None:

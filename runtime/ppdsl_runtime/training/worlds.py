@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
+import torch.distributed.nn  # has the world's group among its defaults, and would keep it for ever if it were loaded within
 from torch import distributed as dist
 from torch._C._distributed_c10d import HashStore
 
