@@ -170,16 +170,17 @@ def test_what_fits_the_memory_is_found_though_the_first_layouts_of_each_choice_d
     assert answer.peak_memory <= 849
 
 
-@pytest.mark.parametrize(("limit", "best"), [(155, 758.4), (163, 417.3), (172, 321.3), (175, 273.3)])
-def test_the_schedule_auto_is_searched_for_where_named_orders_and_even_layouts_hold_too_much(limit: int, best: float) -> None:
-    """With one, two or three microbatches in flight in place of four; each time is that of `Et*7|t*8|t*8|t*7L` with the schedule auto."""
+@pytest.mark.parametrize("limit", [155, 163, 172, 175])
+def test_the_schedule_auto_is_searched_for_where_named_orders_and_even_layouts_hold_too_much(limit: int) -> None:
+    """With one, two, three and four microbatches in flight: a layout that fits each time is known, and nothing worse may be given."""
     layer = replace(LayerCosts.of(1.0, 1.0, 1.0, 1.0), activation_bytes=1, workspace_bytes=1)
     head = replace(LayerCosts.of(1.5, 1.5, 1.5, 1.0), workspace_bytes=4)
     costs = Costs({"E": LayerCosts.of(0.1, 0.0, 0.2, 1.0), "t": layer, "L": head}, memory_limit_bytes=limit)
     answer = suggest(Problem(costs, 30, 4, 8, schedule="auto"))
     plan = compile_layout("Et*7|t*8|t*8|t*7L", pp=4)
-    assert simulate(plan, make_schedule(plan, "auto", 8, costs=costs), costs).makespan == pytest.approx(best)
-    assert answer.time <= best * (1 + 1e-9)
+    known = simulate(plan, make_schedule(plan, "auto", 8, costs=costs), costs)
+    assert max(rank.peak_memory for rank in known.ranks) <= limit
+    assert answer.time <= known.makespan * (1 + 1e-9)
     assert answer.peak_memory <= limit
 
 
